@@ -1,0 +1,19 @@
+// Which instruction set the kernels run on: the best the machine has, or the one a test forces.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace bilsh {
+
+enum class Level { portable = 0, avx2 = 1, avx512 = 2 };
+
+// Levels that were compiled in and that this machine can run, slowest first.
+std::vector<Level> available_levels();
+const char* level_name(Level level);
+
+// The level in force. `force_level` throws std::invalid_argument for a level that is not available.
+Level current_level();
+void force_level(const std::string& name);  // "auto" returns to the best one
+
+}  // namespace bilsh

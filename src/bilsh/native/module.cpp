@@ -1,0 +1,20 @@
+// The compiled core as Python sees it. Arguments are checked here for type, shape and bounds; meaning is checked in Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "dispatch.h"
+
+namespace nb = nanobind;
+
+NB_MODULE(_native, m) {
+    m.def("level", [] { return std::string(bilsh::level_name(bilsh::current_level())); },
+          "Instruction set the kernels run on.");
+    m.def("levels", [] {
+        std::vector<std::string> names;
+        for (bilsh::Level level : bilsh::available_levels()) names.emplace_back(bilsh::level_name(level));
+        return names;
+    }, "Instruction sets this machine can run, slowest first.");
+    m.def("force_level", &bilsh::force_level, nb::arg("name"),
+          "Run the kernels on a given instruction set ('auto' for the best).");
+}

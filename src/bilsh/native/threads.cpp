@@ -1,0 +1,117 @@
+#include "threads.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace bilsh {
+namespace {
+
+// One call of parallel_for: a counter of tasks not yet taken, and who still works on it.
+struct Job {
+    std::size_t n_tasks;
+    const std::function<void(std::size_t, int)>* task;
+    std::atomic<std::size_t> next{0};
+    std::atomic<int> workers{0};
+    std::mutex mutex;
+    std::condition_variable done;
+    int running = 0;
+    std::exception_ptr error;
+
+    void work(int worker) {
+        for (std::size_t i; (i = next.fetch_add(1)) < n_tasks;) {
+            try {
+                (*task)(i, worker);
+            } catch (...) {
+                std::lock_guard<std::mutex> lock(mutex);
+                if (!error) error = std::current_exception();
+                next = n_tasks;
+            }
+        }
+    }
+};
+
+class Pool {
+  public:
+    void submit(const std::shared_ptr<Job>& job, int helpers) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        while (threads_ < helpers) {
+            std::thread([this] { loop(); }).detach();
+            ++threads_;
+        }
+        for (int i = 0; i < helpers; ++i) queue_.push_back(job);
+        wake_.notify_all();
+    }
+
+    // Takes back the places in the queue that no thread has filled yet.
+    void withdraw(const std::shared_ptr<Job>& job) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        const auto rest = std::remove(queue_.begin(), queue_.end(), job);
+        {
+            std::lock_guard<std::mutex> job_lock(job->mutex);
+            job->running -= static_cast<int>(queue_.end() - rest);
+        }
+        queue_.erase(rest, queue_.end());
+    }
+
+  private:
+    void loop() {
+        for (;;) {
+            std::shared_ptr<Job> job;
+            {
+                std::unique_lock<std::mutex> lock(mutex_);
+                wake_.wait(lock, [this] { return !queue_.empty(); });
+                job = queue_.front();
+                queue_.pop_front();
+            }
+            job->work(job->workers.fetch_add(1));
+            std::lock_guard<std::mutex> lock(job->mutex);
+            if (--job->running == 0) job->done.notify_all();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<std::shared_ptr<Job>> queue_;
+    int threads_ = 0;
+};
+
+// Never destroyed: its threads may still wait when the process ends. After fork() a child starts a pool of its own.
+Pool*& pool() {
+    static Pool* instance = [] {
+        pthread_atfork(nullptr, nullptr, [] { pool() = new Pool; });
+        return new Pool;
+    }();
+    return instance;
+}
+
+}  // namespace
+
+void parallel_for(std::size_t n_tasks, int n_jobs, const std::function<void(std::size_t, int)>& task) {
+    const int threads = static_cast<int>(std::min<std::size_t>(std::max(n_jobs, 1), n_tasks));
+    if (threads <= 1) {
+        for (std::size_t i = 0; i < n_tasks; ++i) task(i, 0);
+        return;
+    }
+    auto job = std::make_shared<Job>();
+    job->n_tasks = n_tasks;
+    job->task = &task;
+    job->workers = 1;  // worker 0 is the caller
+    job->running = threads - 1;
+    pool()->submit(job, threads - 1);
+    job->work(0);
+    pool()->withdraw(job);
+    std::unique_lock<std::mutex> lock(job->mutex);
+    job->done.wait(lock, [&] { return job->running == 0; });
+    if (job->error) std::rethrow_exception(job->error);
+}
+
+}  // namespace bilsh
