@@ -1,0 +1,176 @@
+#include "hamming.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "dispatch.h"
+#include "hamming_kernels.h"
+#include "nearest.h"
+#include "threads.h"
+
+namespace bilsh {
+
+const HammingKernels& hamming_kernels() {
+#if defined(__x86_64__)
+    switch (current_level()) {
+        case Level::avx512:
+            return avx512::hamming_kernels;
+        case Level::avx2:
+            return avx2::hamming_kernels;
+        default:
+            break;
+    }
+#endif
+    return portable::hamming_kernels;
+}
+
+std::size_t CodeSet::count_alive() const {
+    if (!alive) return n;
+    std::size_t count = 0;
+    for (std::size_t row = 0; row < n; ++row) count += is_alive(row);
+    return count;
+}
+
+namespace {
+
+constexpr std::size_t group = 4;              // queries that share a pass over a block of rows
+constexpr std::size_t block_bytes = 1 << 19;  // rows of a block stay in the second-level cache for all queries
+
+std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+
+std::size_t rows_per_block(std::size_t bytes) {
+    return std::clamp<std::size_t>(block_bytes / std::max<std::size_t>(bytes, 1), 64, 1024) / 16 * 16;
+}
+
+// Work cut by rows and by queries, so that one query on many rows and many queries on few rows both fill the threads.
+struct Grid {
+    std::size_t n_rows, n_queries, rows, queries, row_parts, query_parts;
+
+    Grid(std::size_t n_rows_, std::size_t n_queries_, std::size_t bytes, int n_jobs)
+        : n_rows(n_rows_), n_queries(n_queries_), rows(n_rows_), queries(n_queries_) {
+        const std::size_t wanted = n_jobs > 1 ? 8 * static_cast<std::size_t>(n_jobs) : 1;
+        const std::size_t block = rows_per_block(bytes);
+        rows = std::max<std::size_t>(ceil_div(ceil_div(n_rows, block), wanted), 1) * block;
+        row_parts = ceil_div(n_rows, rows);
+        const std::size_t cuts = std::max<std::size_t>(ceil_div(wanted, std::max<std::size_t>(row_parts, 1)), 1);
+        queries = std::max<std::size_t>(ceil_div(ceil_div(n_queries, group), cuts), 1) * group;
+        query_parts = ceil_div(n_queries, queries);
+    }
+
+    template <class Task>  // task(row, row_end, query, query_end, worker)
+    void run(int n_jobs, const Task& task) const {
+        parallel_for(row_parts * query_parts, n_jobs, [&](std::size_t index, int worker) {
+            const std::size_t row = index / query_parts * rows, query = index % query_parts * queries;
+            task(row, std::min(row + rows, n_rows), query, std::min(query + queries, n_queries), worker);
+        });
+    }
+};
+
+// Calls close(query, row, distance) for every living row whose distance is at most limit(query, first row of the block).
+template <class Limit, class Close>
+void scan(const HammingKernels& kernels, const Queries& queries, const CodeSet& set, std::size_t row, std::size_t row_end,
+          std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
+    const std::size_t block = rows_per_block(queries.bytes);
+    std::vector<std::int32_t> distances(group * block);
+    std::vector<std::uint32_t> chosen(block);
+    for (; row < row_end; row += block) {
+        const std::size_t n_rows = std::min(block, row_end - row);
+        for (std::size_t first = query; first < query_end; first += group) {
+            const std::size_t n_queries = std::min(group, query_end - first);
+            std::size_t offset = 0;
+            for (const Slab& slab : set.slabs) {
+                kernels.tile(slab.data + row * slab.bytes, slab.bytes, n_rows, queries.at(first) + offset, queries.bytes,
+                             n_queries, slab.bytes, distances.data(), block, offset != 0);
+                offset += slab.bytes;
+            }
+            for (std::size_t q = 0; q < n_queries; ++q) {
+                const std::int32_t* values = distances.data() + q * block;
+                const std::size_t found = kernels.select(values, n_rows, limit(first + q, row), chosen.data());
+                for (std::size_t i = 0; i < found; ++i)
+                    if (set.is_alive(row + chosen[i])) close(first + q, row + chosen[i], values[chosen[i]]);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t* out) {
+    const HammingKernels& kernels = hamming_kernels();
+    const std::size_t block = rows_per_block(b.bytes);
+    Grid(b.n, a.n, b.bytes, n_jobs)
+        .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int) {
+            for (; row < row_end; row += block)
+                kernels.tile(b.at(row), b.bytes, std::min(block, row_end - row), a.at(query), a.bytes, query_end - query,
+                             b.bytes, out + query * b.n + row, b.n, false);
+        });
+}
+
+void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, int n_jobs, std::int64_t* ids,
+                   std::int32_t* distances) {
+    const HammingKernels& kernels = hamming_kernels();
+    k = std::min(k, set.count_alive());
+    if (k == 0) return;
+    n_jobs = std::max(n_jobs, 1);
+    // The hits of a batch of queries, kept per thread, are held to about 64 MB.
+    const std::size_t batch = std::max<std::size_t>((std::size_t{1} << 22) / (k * static_cast<std::size_t>(n_jobs)), group);
+    for (std::size_t start = 0; start < queries.n; start += batch) {
+        const Queries part{queries.at(start), std::min(batch, queries.n - start), queries.bytes};
+        std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(n_jobs), std::vector<Nearest>(part.n, Nearest(k)));
+        Grid(set.n, part.n, part.bytes, n_jobs)
+            .run(n_jobs,
+                 [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
+                     std::vector<Nearest>& nearest = found[static_cast<std::size_t>(worker)];
+                     const auto limit = [&](std::size_t q, std::size_t first) {
+                         return nearest[q].limit(set.ids ? std::numeric_limits<std::int64_t>::min()
+                                                         : static_cast<std::int64_t>(first));
+                     };
+                     const auto close = [&](std::size_t q, std::size_t r, std::int32_t d) {
+                         nearest[q].push({d, set.id(r)});
+                     };
+                     scan(kernels, part, set, row, row_end, query, query_end, limit, close);
+                 });
+        for (std::size_t q = 0; q < part.n; ++q) {
+            for (std::size_t worker = 1; worker < found.size(); ++worker) found[0][q].push_all(found[worker][q]);
+            std::size_t at = (start + q) * k;
+            for (const Hit& hit : found[0][q].sorted()) {
+                ids[at] = hit.id;
+                distances[at++] = hit.distance;
+            }
+        }
+    }
+}
+
+Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t radius, int n_jobs) {
+    const HammingKernels& kernels = hamming_kernels();
+    n_jobs = std::max(n_jobs, 1);
+    std::vector<std::vector<std::vector<Hit>>> found(static_cast<std::size_t>(n_jobs),
+                                                     std::vector<std::vector<Hit>>(queries.n));
+    Grid(set.n, queries.n, queries.bytes, n_jobs)
+        .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
+            std::vector<std::vector<Hit>>& mine = found[static_cast<std::size_t>(worker)];
+            scan(
+                kernels, queries, set, row, row_end, query, query_end,
+                [&](std::size_t, std::size_t) { return radius; },
+                [&](std::size_t q, std::size_t r, std::int32_t d) { mine[q].push_back({d, set.id(r)}); });
+        });
+    Matches matches;
+    matches.offsets.push_back(0);
+    std::vector<Hit> hits;
+    for (std::size_t q = 0; q < queries.n; ++q) {
+        hits.clear();
+        for (std::vector<std::vector<Hit>>& mine : found) {
+            hits.insert(hits.end(), mine[q].begin(), mine[q].end());
+            mine[q] = {};
+        }
+        std::sort(hits.begin(), hits.end());
+        for (const Hit& hit : hits) {
+            matches.ids.push_back(hit.id);
+            matches.distances.push_back(hit.distance);
+        }
+        matches.offsets.push_back(static_cast<std::int64_t>(matches.ids.size()));
+    }
+    return matches;
+}
+
+}  // namespace bilsh

@@ -1,0 +1,56 @@
+// Search over packed codes: full distances, the nearest k, all within a radius. Exact, whatever the number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace bilsh {
+
+// A run of bytes of every code, as a C-contiguous matrix with one row per item.
+struct Slab {
+    const std::uint8_t* data;
+    std::size_t bytes;
+};
+
+// n codes; each is the concatenation of its rows in the slabs.
+struct CodeSet {
+    std::vector<Slab> slabs;
+    std::size_t n = 0;
+    const std::int64_t* ids = nullptr;    // null: the row numbers
+    const std::uint8_t* alive = nullptr;  // little bit order; null: all
+
+    std::size_t bytes() const {
+        std::size_t sum = 0;
+        for (const Slab& slab : slabs) sum += slab.bytes;
+        return sum;
+    }
+    bool is_alive(std::size_t row) const { return !alive || (alive[row / 8] >> (row % 8) & 1); }
+    std::int64_t id(std::size_t row) const { return ids ? ids[row] : static_cast<std::int64_t>(row); }
+    std::size_t count_alive() const;
+};
+
+// Full codes, one after the other.
+struct Queries {
+    const std::uint8_t* data;
+    std::size_t n;
+    std::size_t bytes;
+
+    const std::uint8_t* at(std::size_t query) const { return data + query * bytes; }
+};
+
+void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t* out);
+
+// ids and distances have min(k, count_alive()) columns.
+void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, int n_jobs, std::int64_t* ids,
+                   std::int32_t* distances);
+
+struct Matches {
+    std::vector<std::int64_t> offsets;  // of each query's first match; one more for the end
+    std::vector<std::int64_t> ids;
+    std::vector<std::int32_t> distances;
+};
+
+Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t radius, int n_jobs);
+
+}  // namespace bilsh

@@ -1,0 +1,34 @@
+// What each instruction set offers to search: distances of blocks, of listed rows, and the choice of the close ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bilsh {
+
+struct HammingKernels {
+    // out[q * out_stride + r] = distance of row r and query q over n_bytes bytes; added to what is there if `add`.
+    void (*tile)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, const std::uint8_t* queries,
+                 std::size_t query_stride, std::size_t n_queries, std::size_t n_bytes, std::int32_t* out,
+                 std::size_t out_stride, bool add);
+    // out[i] += distance of row index[i] and the query.
+    void (*gather)(const std::uint8_t* rows, std::size_t row_stride, const std::uint32_t* index, std::size_t n,
+                   const std::uint8_t* query, std::size_t n_bytes, std::int32_t* out);
+    // Writes the ascending positions i with values[i] <= limit and returns how many; `out` has room for n.
+    std::size_t (*select)(const std::int32_t* values, std::size_t n, std::int32_t limit, std::uint32_t* out);
+};
+
+namespace portable {
+extern const HammingKernels hamming_kernels;
+}
+namespace avx2 {
+extern const HammingKernels hamming_kernels;
+}
+namespace avx512 {
+extern const HammingKernels hamming_kernels;
+}
+
+// The kernels of the level in force.
+const HammingKernels& hamming_kernels();
+
+}  // namespace bilsh

@@ -1,0 +1,129 @@
+"""The compiled scans against NumPy, on every instruction set this machine has."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bilsh import _native
+
+LEVELS = _native.levels()
+
+
+@pytest.fixture(autouse=True)
+def _best_level_afterwards():
+    yield
+    _native.force_level("auto")
+
+
+def distances_of(a, b):
+    return np.bitwise_count(a[:, None, :] ^ b[None, :, :]).sum(axis=2, dtype=np.int32)
+
+
+def random_codes(rng, n, n_bytes, n_distinct=None):
+    """Random codes; with few distinct ones, ties are everywhere."""
+    codes = rng.integers(0, 256, (n_distinct or n, n_bytes), dtype=np.uint8)
+    return codes if n_distinct is None else codes[rng.integers(0, n_distinct, n)]
+
+
+def cut(codes, edges):
+    return [np.ascontiguousarray(part) for part in np.split(codes, edges, axis=1)]
+
+
+def order_of(distances, ids, alive):
+    """Rows of living items by (distance, id)."""
+    rows = np.lexsort((ids, distances))
+    return rows[alive[rows]]
+
+
+@st.composite
+def searches(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_bytes = draw(st.one_of(st.integers(1, 70), st.integers(71, 300)))
+    n = draw(st.one_of(st.integers(0, 20), st.integers(21, 1500)))
+    n_queries = draw(st.integers(0, 11))
+    n_distinct = draw(st.sampled_from([None, 1, 3]))
+    codes = random_codes(rng, n, n_bytes, n_distinct)
+    if n and draw(st.booleans()):
+        queries = codes[rng.integers(0, n, n_queries)] ^ np.uint8(draw(st.integers(0, 255)))
+    else:
+        queries = random_codes(rng, n_queries, n_bytes)
+    edges = sorted(draw(st.lists(st.integers(0, n_bytes), max_size=3)))
+    ids = rng.permutation(n) * 7 - 3 if draw(st.booleans()) else None
+    alive = rng.random(n) < draw(st.sampled_from([0.0, 0.1, 0.9])) if draw(st.booleans()) else None
+    return codes, queries, edges, ids, alive, draw(st.sampled_from([1, 2, 3])), draw(st.sampled_from(LEVELS))
+
+
+def prepared(search):
+    codes, queries, edges, ids, alive, _, level = search
+    _native.force_level(level)
+    n = len(codes)
+    all_ids = np.arange(n) if ids is None else ids
+    living = np.ones(n, dtype=bool) if alive is None else alive
+    bitmap = None if alive is None else np.packbits(alive, bitorder="little")
+    return cut(codes, edges), distances_of(queries, codes), all_ids, living, bitmap
+
+
+@given(searches())
+@settings(max_examples=150, deadline=None)
+def test_matrix_is_the_number_of_differing_bits(search):
+    codes, queries, *_, n_jobs, level = search
+    _native.force_level(level)
+    np.testing.assert_array_equal(
+        _native.hamming_matrix(queries, codes, n_jobs), distances_of(queries, codes)
+    )
+
+
+@given(searches(), st.one_of(st.integers(0, 30), st.just(5000)))
+@settings(max_examples=300, deadline=None)
+def test_top_k_is_the_head_of_the_sorted_list(search, k):
+    slabs, distances, ids, alive, bitmap = prepared(search)
+    _, queries, _, given_ids, _, n_jobs, _ = search
+    found_ids, found_distances = _native.hamming_top_k(queries, slabs, k, given_ids, bitmap, n_jobs)
+    assert found_ids.dtype == np.int64
+    assert found_distances.dtype == np.int32
+    assert found_ids.shape == found_distances.shape == (len(queries), min(k, alive.sum()))
+    for row, to_all in enumerate(distances):
+        expected = order_of(to_all, ids, alive)[:k]
+        np.testing.assert_array_equal(found_ids[row], ids[expected])
+        np.testing.assert_array_equal(found_distances[row], to_all[expected])
+
+
+@given(searches(), st.integers(-1, 1300))
+@settings(max_examples=150, deadline=None)
+def test_within_finds_all_and_only_the_close_ones(search, radius):
+    slabs, distances, ids, alive, bitmap = prepared(search)
+    _, queries, _, given_ids, _, n_jobs, _ = search
+    offsets, found_ids, found = _native.hamming_within(queries, slabs, radius, given_ids, bitmap, n_jobs)
+    assert offsets.shape == (len(queries) + 1,)
+    assert offsets[-1] == len(found_ids) == len(found)
+    for row, to_all in enumerate(distances):
+        expected = order_of(to_all, ids, alive)
+        expected = expected[to_all[expected] <= radius]
+        np.testing.assert_array_equal(found_ids[offsets[row] : offsets[row + 1]], ids[expected])
+        np.testing.assert_array_equal(found[offsets[row] : offsets[row + 1]], to_all[expected])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_long_codes_do_not_overflow_any_counter(level):
+    _native.force_level(level)
+    ones, zeros = np.full((5, 40_003), 255, dtype=np.uint8), np.zeros((6, 40_003), dtype=np.uint8)
+    assert (_native.hamming_matrix(ones, zeros) == 8 * 40_003).all()
+
+
+def test_mismatched_arguments_are_refused():
+    codes = np.zeros((4, 3), dtype=np.uint8)
+    with pytest.raises(ValueError, match="a has 3 bytes per code, b has 2"):
+        _native.hamming_matrix(codes, codes[:, :2].copy())
+    with pytest.raises(ValueError, match="at least one"):
+        _native.hamming_top_k(codes, [], 1)
+    with pytest.raises(ValueError, match="as many rows as the first, 4; got 3"):
+        _native.hamming_top_k(codes, [codes, codes[:3]], 1)
+    with pytest.raises(ValueError, match="6 bytes per code; the queries have 3"):
+        _native.hamming_top_k(codes, [codes, codes], 1)
+    with pytest.raises(ValueError, match="ids must have one entry per row, 4; got 3"):
+        _native.hamming_top_k(codes, [codes], 1, np.arange(3))
+    with pytest.raises(ValueError, match="alive must have one bit per row, 1 bytes; got 2"):
+        _native.hamming_top_k(codes, [codes], 1, None, np.zeros(2, dtype=np.uint8))
+    with pytest.raises(TypeError):
+        _native.hamming_matrix(codes.astype(np.int32), codes)
