@@ -25,3 +25,61 @@ def hamming_within(
     alive: NDArray[np.uint8] | None = None,
     n_jobs: int = 1,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]: ...
+
+# Encoding: plans, weight stream, quantiser
+
+class Plan:
+    def encode(self, X: NDArray[np.float32], n_jobs: int = 1) -> NDArray[np.uint8]: ...
+    def project(self, X: NDArray[np.float32], n_jobs: int = 1) -> NDArray[np.float32]: ...
+
+class BilinearPlan(Plan):
+    def __init__(
+        self,
+        left: NDArray[np.float32],
+        right: NDArray[np.float32],
+        pairs: NDArray[np.int32],
+        offsets: NDArray[np.float32],
+        tau: NDArray[np.float32] | None,
+        d: int,
+        permutation: NDArray[np.int32] | None,
+        signs: NDArray[np.float32] | None,
+        left_first: bool,
+    ) -> None: ...
+
+class DensePlan(Plan):
+    def __init__(
+        self,
+        weights: NDArray[np.float32],
+        outputs: NDArray[np.int32],
+        offsets: NDArray[np.float32],
+        tau: NDArray[np.float32] | None,
+    ) -> None: ...
+
+class StreamedDensePlan(Plan):
+    def __init__(
+        self,
+        seed: int,
+        kind: str,
+        row_scale: NDArray[np.float32],
+        d: int,
+        outputs: NDArray[np.int32],
+        offsets: NDArray[np.float32],
+        tau: NDArray[np.float32] | None,
+        block_bytes: int = ...,
+    ) -> None: ...
+
+class HadamardPlan(Plan):
+    def __init__(
+        self,
+        signs: NDArray[np.float32],
+        outputs: NDArray[np.int32],
+        d: int,
+        scale: float,
+        offsets: NDArray[np.float32],
+        tau: NDArray[np.float32] | None,
+    ) -> None: ...
+
+def dense_weights(
+    seed: int, kind: str, row_scale: NDArray[np.float32], d: int, row_start: int, row_stop: int
+) -> NDArray[np.float32]: ...
+def quantize(values: NDArray[np.float32], tau: NDArray[np.float32] | None) -> NDArray[np.uint8]: ...

@@ -1,0 +1,188 @@
+// Bilinear projections: z = w_i^T M v_j for selected pairs (i, j), in two stages, quantised as they are made.
+#include <algorithm>
+#include <numeric>
+
+#include "encode.h"
+#include "threads.h"
+#include "workspace.h"
+
+namespace bilsh {
+namespace {
+
+constexpr uint32_t sign_bit = 0x80000000u;
+constexpr std::size_t projected_bytes = std::size_t{3} << 19;  // of stage 1's result for a block of rows: stays in L2
+constexpr std::size_t pairs_at_once = 48;
+
+std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
+
+}  // namespace
+
+struct BilinearPlan::Design {
+    std::vector<uint64_t> pair;   // (row of first) << 32 | row of second, ascending
+    std::vector<uint32_t> value;  // per bit
+
+    Design(const int32_t* pairs, std::size_t k, bool left_first) : pair(k), value(k) {
+        for (std::size_t r = 0; r < k; ++r) {
+            const auto left = static_cast<uint64_t>(pairs[2 * r]), right = static_cast<uint64_t>(pairs[2 * r + 1]);
+            pair[r] = left_first ? left << 32 | right : right << 32 | left;
+        }
+        std::vector<uint64_t> distinct = pair;
+        std::sort(distinct.begin(), distinct.end());
+        distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+        for (std::size_t r = 0; r < k; ++r)
+            value[r] = static_cast<uint32_t>(std::lower_bound(distinct.begin(), distinct.end(), pair[r]) -
+                                             distinct.begin());
+        pair = std::move(distinct);
+    }
+};
+
+BilinearPlan::BilinearPlan(const BilinearShape& shape, const float* left, const float* right, const int32_t* pairs,
+                           std::size_t k, const float* offsets, const float* tau, const int32_t* permutation,
+                           const float* signs, bool left_first)
+    : BilinearPlan(shape, left, right, Design(pairs, k, left_first), offsets, tau, permutation, signs, left_first) {}
+
+BilinearPlan::BilinearPlan(const BilinearShape& shape, const float* left, const float* right, Design design,
+                           const float* offsets, const float* tau, const int32_t* permutation, const float* signs,
+                           bool left_first)
+    : Plan(Bits(design.value, design.pair.size(), offsets, tau)),
+      d_(shape.d),
+      first_rows_(left_first ? shape.left_rows : shape.right_rows),
+      first_dim_(left_first ? shape.left_dim : shape.right_dim),
+      second_rows_(left_first ? shape.right_rows : shape.left_rows),
+      second_dim_(left_first ? shape.right_dim : shape.left_dim) {
+    const float* first = left_first ? left : right;
+    const float* second = left_first ? right : left;
+    first_.assign(first, first + first_rows_ * first_dim_);
+    second_.assign(second, second + second_rows_ * second_dim_);
+
+    const std::size_t size = first_dim_ * second_dim_;
+    source_.resize(size);
+    target_.resize(d_);
+    for (std::size_t p = 0; p < first_dim_; ++p)
+        for (std::size_t q = 0; q < second_dim_; ++q) {
+            const std::size_t entry = left_first ? p * second_dim_ + q : q * first_dim_ + p;  // of M, row-major
+            const uint32_t from = static_cast<uint32_t>(permutation ? permutation[entry] : entry);
+            const uint32_t sign = signs && signs[entry] < 0 ? sign_bit : 0;
+            const uint32_t in_tile = static_cast<uint32_t>(q * first_dim_ + p);
+            source_[p * second_dim_ + q] = from | sign;
+            if (from < d_)
+                target_[from] = in_tile | sign;
+            else
+                empty_.push_back(in_tile);
+        }
+    if (left_first && !permutation && !signs && d_ == size) source_.clear();
+
+    pair_begin_.assign(first_rows_ + 1, 0);
+    pair_row_.reserve(design.pair.size());
+    for (uint64_t pair : design.pair) {
+        ++pair_begin_[(pair >> 32) + 1];
+        pair_row_.push_back(second_.data() + (pair & 0xffffffffu) * second_dim_);
+    }
+    std::partial_sum(pair_begin_.begin(), pair_begin_.end(), pair_begin_.begin());
+    for (std::size_t i = 0; i < first_rows_; ++i) first_row_.push_back(first_.data() + i * first_dim_);
+
+    // Computing all pairs in vectors along j wastes nothing on a grid; selected pairs must be much fewer to do better.
+    if (4 * design.pair.size() >= first_rows_ * second_rows_) {
+        const std::size_t stride = round_up(second_rows_, 64);
+        second_columns_.assign(second_dim_ * stride, 0.0f);
+        for (std::size_t j = 0; j < second_rows_; ++j)
+            for (std::size_t q = 0; q < second_dim_; ++q)
+                second_columns_[q * stride + j] = second_[j * second_dim_ + q];
+        for (uint32_t u : design.value)
+            grid_index_.push_back(
+                static_cast<uint32_t>((design.pair[u] >> 32) * stride + (design.pair[u] & 0xffffffffu)));
+        grid_index_.resize(bits_.plane_stride(), 0);
+    }
+}
+
+// Many items: side by side in the lanes. An entry of the tile holds that entry of all its items; stage 1 wants the
+// entries of one column q together, so the tile is laid out [q][p][item].
+void BilinearPlan::run_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, Output output,
+                            std::size_t item) const {
+    const std::size_t lanes = kernels.tile_items;
+    Workspace& space = workspace();
+    float* tile = space.tile.floats(first_dim_ * second_dim_ * lanes);
+    kernels.interleave(x, d_, n_items, d_, target_.data(), tile);
+    for (uint32_t entry : empty_) std::fill_n(tile + entry * lanes, lanes, 0.0f);
+
+    const std::size_t stride = second_dim_ * lanes + 16;  // rows a power of two apart would share cache sets
+    const std::size_t rows_at_once =
+        std::clamp<std::size_t>(projected_bytes / (stride * sizeof(float)) / 12 * 12, 12, round_up(first_rows_, 12));
+    float* projected = space.projected.floats(rows_at_once * stride);
+    float* values = space.values.floats(pairs_at_once * lanes);
+    uint8_t* planes = space.planes.bytes(lanes / 8 * bits_.plane_stride());
+    for (std::size_t row = 0; row < first_rows_; row += rows_at_once) {
+        const std::size_t row_end = std::min(row + rows_at_once, first_rows_);
+        for (std::size_t q = 0; q < second_dim_; ++q)
+            kernels.multiply(first_row_.data() + row, row_end - row, tile + q * first_dim_ * lanes, lanes, lanes,
+                             first_dim_, projected + q * lanes, stride, false);
+        for (std::size_t i = row; i < row_end; ++i) {
+            for (std::size_t u = pair_begin_[i]; u < pair_begin_[i + 1]; u += pairs_at_once) {
+                const std::size_t end = std::min<std::size_t>(u + pairs_at_once, pair_begin_[i + 1]);
+                kernels.multiply(pair_row_.data() + u, end - u, projected + (i - row) * stride, lanes, lanes,
+                                 second_dim_, values, lanes, false);
+                bits_.finish_tile(kernels, values, u, end, n_items, planes, output, item);
+            }
+        }
+    }
+    bits_.pack_tile(kernels, planes, n_items, output, item);
+}
+
+// Few items: lanes along the columns of the item in stage 1, along the rows of `second` in stage 2.
+void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::size_t n, Output output,
+                           std::size_t item, int n_jobs) const {
+    const std::size_t size = first_dim_ * second_dim_;
+    const bool grid = !second_columns_.empty();
+    const float* matrices = x;
+    if (!source_.empty()) {
+        float* arranged = workspace().matrices.floats(n * size);
+        parallel_for(n, n_jobs, [&](std::size_t t, int) {
+            kernels.rearrange(x + t * d_, d_, source_.data(), size, arranged + t * size);
+        });
+        matrices = arranged;
+    }
+    const std::size_t grid_stride = round_up(second_rows_, 64);
+    const std::size_t n_values = grid ? first_rows_ * grid_stride : pair_row_.size();
+    float* values = workspace().values.floats(n * n_values);
+    const std::size_t stride = round_up(second_dim_, 16) + 16;
+    const std::size_t rows_at_once = 24;
+    parallel_for((first_rows_ + rows_at_once - 1) / rows_at_once, n_jobs, [&](std::size_t block, int) {
+        const std::size_t row = block * rows_at_once, row_end = std::min(row + rows_at_once, first_rows_);
+        const std::size_t rows = row_end - row;
+        float* projected = workspace().projected.floats(n * rows * stride);
+        for (std::size_t t = 0; t < n; ++t)
+            kernels.multiply(first_row_.data() + row, rows, matrices + t * size, second_dim_, second_dim_, first_dim_,
+                             projected + t * rows * stride, stride, false);
+        if (grid) {
+            std::vector<const float*> pointers(rows);
+            for (std::size_t t = 0; t < n; ++t) {
+                for (std::size_t i = 0; i < rows; ++i) pointers[i] = projected + (t * rows + i) * stride;
+                kernels.multiply(pointers.data(), rows, second_columns_.data(), grid_stride, second_rows_, second_dim_,
+                                 values + t * n_values + row * grid_stride, grid_stride, false);
+            }
+        } else {
+            std::vector<const float*> pointers(n);
+            for (std::size_t i = row; i < row_end; ++i) {
+                for (std::size_t t = 0; t < n; ++t) pointers[t] = projected + (t * rows + (i - row)) * stride;
+                const std::size_t u = pair_begin_[i];
+                kernels.dots(pair_row_.data() + u, pair_begin_[i + 1] - u, pointers.data(), n, second_dim_, values + u,
+                             n_values, false);
+            }
+        }
+    });
+    const uint32_t* index = grid ? grid_index_.data() : bits_.value();
+    for (std::size_t t = 0; t < n; ++t)
+        bits_.finish_item(kernels, values + t * n_values, index, 1.0f, output, item + t);
+}
+
+void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
+    const EncodeKernels& kernels = encode_kernels(current_level());
+    const std::size_t lanes = kernels.tile_items;
+    const std::size_t rest = n % lanes, tiles = n / lanes + (2 * rest >= lanes ? 1 : 0);
+    parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
+        run_tile(kernels, x + t * lanes * d_, std::min(lanes, n - t * lanes), output, t * lanes);
+    });
+    if (tiles * lanes < n) run_few(kernels, x + tiles * lanes * d_, n - tiles * lanes, output, tiles * lanes, n_jobs);
+}
+
+}  // namespace bilsh

@@ -1,0 +1,148 @@
+// Dense projections: a blocked product of weight rows with the items, quantised as it is made. The weights are stored,
+// or regenerated block by block; each block serves every item of the call (in groups) before the next one is made.
+#include <algorithm>
+
+#include "encode.h"
+#include "threads.h"
+#include "workspace.h"
+
+namespace bilsh {
+namespace {
+
+constexpr std::size_t column_block = 1024;  // a multiple of 64; a block of a tile's columns stays in the L2 cache
+constexpr std::size_t stored_group = 256;   // items worked on together
+constexpr std::size_t streamed_group = 2048;
+constexpr std::size_t stored_rows = 128;
+
+std::vector<uint32_t> used_rows(const int32_t* outputs, std::size_t k) {
+    std::vector<uint32_t> rows(outputs, outputs + k);
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    return rows;
+}
+
+Bits bits_of(const std::vector<uint32_t>& used, const int32_t* outputs, std::size_t k, const float* offsets,
+             const float* tau) {
+    std::vector<uint32_t> value(k);
+    for (std::size_t r = 0; r < k; ++r)
+        value[r] = static_cast<uint32_t>(
+            std::lower_bound(used.begin(), used.end(), static_cast<uint32_t>(outputs[r])) - used.begin());
+    return Bits(std::move(value), used.size(), offsets, tau);
+}
+
+}  // namespace
+
+DensePlan::DensePlan(std::vector<uint32_t> used, std::size_t d, const int32_t* outputs, std::size_t k,
+                     const float* offsets, const float* tau)
+    : Plan(bits_of(used, outputs, k, offsets, tau)), d_(d), used_(std::move(used)) {}
+
+DensePlan::DensePlan(const float* weights, std::size_t d, const int32_t* outputs, std::size_t k,
+                     const float* offsets, const float* tau)
+    : DensePlan(used_rows(outputs, k), d, outputs, k, offsets, tau) {
+    rows_at_once_ = stored_rows;
+    weights_.resize(used_.size() * d);
+    for (std::size_t u = 0; u < used_.size(); ++u)
+        std::copy_n(weights + used_[u] * d, d, weights_.data() + u * d);
+}
+
+DensePlan::DensePlan(uint64_t seed, Variate kind, const float* row_scale, std::size_t rows, std::size_t d,
+                     const int32_t* outputs, std::size_t k, const float* offsets, const float* tau,
+                     std::size_t block_bytes)
+    : DensePlan(used_rows(outputs, k), d, outputs, k, offsets, tau) {
+    seed_ = seed;
+    kind_ = kind;
+    row_scale_.assign(row_scale, row_scale + rows);
+    rows_at_once_ = std::max<std::size_t>(block_bytes / (column_block * sizeof(float)), 1);
+}
+
+// Columns [begin, end) of the weights of used rows [row, row_end): rows[i] points at the first of them.
+void DensePlan::weight_block(const EncodeKernels& kernels, std::size_t row, std::size_t row_end, std::size_t begin,
+                             std::size_t end, const float** rows) const {
+    if (row_scale_.empty()) {
+        for (std::size_t u = row; u < row_end; ++u) rows[u - row] = weights_.data() + u * d_ + begin;
+        return;
+    }
+    float* made = workspace().weights.floats((row_end - row) * column_block);
+    for (std::size_t u = row; u < row_end; ++u, made += column_block) {
+        kernels.generate(seed_, kind_, row_scale_.data(), used_[u], used_[u] + 1, begin, end, made, column_block);
+        rows[u - row] = made;
+    }
+}
+
+void DensePlan::project_few(const EncodeKernels& kernels, const float* x, std::size_t n, std::size_t row,
+                            std::size_t row_end, float* values) const {
+    std::vector<const float*> rows(row_end - row), items(n);
+    for (std::size_t begin = 0; begin < d_; begin += column_block) {
+        const std::size_t end = std::min(begin + column_block, d_);
+        weight_block(kernels, row, row_end, begin, end, rows.data());
+        for (std::size_t t = 0; t < n; ++t) items[t] = x + t * d_ + begin;
+        kernels.dots(rows.data(), rows.size(), items.data(), n, end - begin, values + row, used_.size(), begin > 0);
+    }
+}
+
+void DensePlan::project_tiles(const EncodeKernels& kernels, const float* x, std::size_t n, std::size_t row,
+                              std::size_t row_end, uint8_t* planes, Output output, std::size_t item) const {
+    const std::size_t n_rows = row_end - row, tile = kernels.tile_items, n_tiles = (n + tile - 1) / tile;
+    float* sums = workspace().projected.floats(n_tiles * n_rows * tile);
+    float* block = workspace().tile.floats(column_block * tile);
+    std::vector<const float*> rows(n_rows);
+    for (std::size_t begin = 0; begin < d_; begin += column_block) {
+        const std::size_t width = std::min(column_block, d_ - begin);
+        weight_block(kernels, row, row_end, begin, begin + width, rows.data());
+        for (std::size_t t = 0; t < n_tiles; ++t) {
+            const std::size_t items = std::min(tile, n - t * tile);
+            kernels.interleave(x + t * tile * d_ + begin, d_, items, width, nullptr, block);
+            kernels.multiply(rows.data(), n_rows, block, tile, tile, width, sums + t * n_rows * tile, tile, begin > 0);
+        }
+    }
+    for (std::size_t t = 0; t < n_tiles; ++t)
+        bits_.finish_tile(kernels, sums + t * n_rows * tile, row, row_end, std::min(tile, n - t * tile),
+                          planes + t * tile / 8 * bits_.plane_stride(), output, item + t * tile);
+}
+
+void DensePlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
+    const EncodeKernels& kernels = encode_kernels(current_level());
+    const std::size_t group = row_scale_.empty() ? stored_group : streamed_group;
+    // Enough row groups to keep every thread busy to the end.
+    const std::size_t share = (used_.size() + 4 * n_jobs - 1) / (4 * n_jobs);
+    const std::size_t n_rows = n_jobs > 1 ? std::min(rows_at_once_, std::max<std::size_t>(share, 16)) : rows_at_once_;
+    const std::size_t row_groups = (used_.size() + n_rows - 1) / n_rows;
+    for (std::size_t item = 0; item < n; item += group) {
+        const std::size_t items = std::min(group, n - item), tile = kernels.tile_items;
+        const bool few = 2 * items < tile;
+        uint8_t* planes = nullptr;
+        float* values = nullptr;
+        if (few)
+            values = workspace().values.floats(items * used_.size());
+        else
+            planes = workspace().planes.bytes((items + tile - 1) / tile * tile / 8 * bits_.plane_stride());
+        parallel_for(row_groups, n_jobs, [&](std::size_t g, int) {
+            const std::size_t row = g * n_rows, row_end = std::min(row + n_rows, used_.size());
+            if (few)
+                project_few(kernels, x + item * d_, items, row, row_end, values);
+            else
+                project_tiles(kernels, x + item * d_, items, row, row_end, planes, output, item);
+        });
+        const std::size_t step = few ? 1 : tile;
+        parallel_for((items + step - 1) / step, n_jobs, [&](std::size_t t, int) {
+            if (few)
+                bits_.finish_item(kernels, values + t * used_.size(), bits_.value(), 1.0f, output, item + t);
+            else
+                bits_.pack_tile(kernels, planes + t * tile / 8 * bits_.plane_stride(),
+                                std::min(tile, items - t * tile), output, item + t * tile);
+        });
+    }
+}
+
+void dense_weights(uint64_t seed, Variate kind, const float* row_scale, std::size_t d, std::size_t row_begin,
+                   std::size_t row_end, float* out) {
+    const EncodeKernels& kernels = encode_kernels(current_level());
+    const std::size_t padded = (d + 63) / 64 * 64;
+    float* row = workspace().weights.floats(padded);
+    for (std::size_t r = row_begin; r < row_end; ++r, out += d) {
+        kernels.generate(seed, kind, row_scale, r, r + 1, 0, d, row, padded);
+        std::copy_n(row, d, out);
+    }
+}
+
+}  // namespace bilsh

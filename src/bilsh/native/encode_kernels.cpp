@@ -1,0 +1,255 @@
+// Matrix products, quantisation and packing for the encoders, compiled once per instruction set.
+#include "encode_kernels.h"
+
+#include "simd.h"
+#include "stream_kernels.h"
+
+namespace bilsh::BILSH_LEVEL {
+namespace {
+
+constexpr std::size_t T = tile_items;
+constexpr uint32_t index_bits = 0x7fffffffu;
+
+// The register block: R x C accumulators, one broadcast of a per row, C loads of b, per step of the chain.
+template <int R, int C, bool partial>
+inline void multiply_block(const float* const* a, const float* b, std::size_t b_stride, std::size_t inner, int tail,
+                           float* c, std::size_t c_stride, bool resume) {
+    Vec acc[R][C];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int j = 0; j < C; ++j) acc[r][j] = resume ? load(c + r * c_stride + j * W) : zero();
+    const float* row[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) row[r] = a[r];
+    for (std::size_t p = 0; p < inner; ++p, b += b_stride) {
+        Vec x[C];
+#pragma GCC unroll 4
+        for (int j = 0; j < C; ++j) x[j] = partial && j == C - 1 ? load_some(b + j * W, tail) : load(b + j * W);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) {
+            const Vec weight = splat(row[r][p]);
+#pragma GCC unroll 4
+            for (int j = 0; j < C; ++j) acc[r][j] = fma(weight, x[j], acc[r][j]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int j = 0; j < C; ++j) store(c + r * c_stride + j * W, acc[r][j]);
+}
+
+template <int R, int C, bool partial>
+inline void multiply_rows(int rows, const float* const* a, const float* b, std::size_t b_stride, std::size_t inner,
+                          int tail, float* c, std::size_t c_stride, bool resume) {
+    if (rows == R)
+        multiply_block<R, C, partial>(a, b, b_stride, inner, tail, c, c_stride, resume);
+    else if constexpr (R > 1)
+        multiply_rows<R - 1, C, partial>(rows, a, b, b_stride, inner, tail, c, c_stride, resume);
+}
+
+// All rows, one strip of C vectors. Rows are dealt evenly to the register blocks: 13 rows make 7 + 6, not 12 + 1.
+template <int C, bool partial>
+void multiply_strip(const float* const* a, std::size_t rows, const float* b, std::size_t b_stride, std::size_t inner,
+                    int tail, float* c, std::size_t c_stride, bool resume) {
+    const std::size_t blocks = (rows + block_rows - 1) / block_rows;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < blocks; ++i) {
+        const std::size_t end = begin + (rows - begin + (blocks - i) - 1) / (blocks - i);
+        multiply_rows<block_rows, C, partial>((int)(end - begin), a + begin, b, b_stride, inner, tail,
+                                              c + begin * c_stride, c_stride, resume);
+        begin = end;
+    }
+}
+
+void multiply(const float* const* a, std::size_t rows, const float* b, std::size_t b_stride, std::size_t n,
+              std::size_t inner, float* c, std::size_t c_stride, bool resume) {
+    std::size_t j = 0;
+    for (; j + block_vectors * W <= n; j += block_vectors * W)
+        multiply_strip<block_vectors, false>(a, rows, b + j, b_stride, inner, 0, c + j, c_stride, resume);
+    if constexpr (block_vectors == 2)
+        if (n - j > W) {
+            multiply_strip<2, true>(a, rows, b + j, b_stride, inner, (int)(n - j) - W, c + j, c_stride, resume);
+            return;
+        }
+    if (n > j) multiply_strip<1, true>(a, rows, b + j, b_stride, inner, (int)(n - j), c + j, c_stride, resume);
+}
+
+// Up to W rows in lanes: their W x W blocks are transposed in registers, once for all N items.
+template <int N>
+void dots_block(const float* const* rows, const float* const* items, std::size_t inner, float* out,
+                std::size_t out_stride, int n_rows, bool resume) {
+    Vec acc[N];
+    for (int t = 0; t < N; ++t) acc[t] = resume ? load_some(out + t * out_stride, n_rows) : zero();
+    std::size_t p = 0;
+    for (; p + W <= inner; p += W) {
+        Vec column[W];
+#pragma GCC unroll 16
+        for (int l = 0; l < W; ++l) column[l] = load(rows[l] + p);
+        transpose(column);
+        for (int t = 0; t < N; ++t)
+#pragma GCC unroll 16
+            for (int s = 0; s < W; ++s) acc[t] = fma(splat(items[t][p + s]), column[s], acc[t]);
+    }
+    if (p < inner) {
+        Vec column[W];
+        const int rest = (int)(inner - p);
+        for (int l = 0; l < W; ++l) column[l] = load_some(rows[l] + p, rest);
+        transpose(column);
+        for (int t = 0; t < N; ++t)
+            for (int s = 0; s < rest; ++s) acc[t] = fma(splat(items[t][p + s]), column[s], acc[t]);
+    }
+    for (int t = 0; t < N; ++t) store_some(out + t * out_stride, acc[t], n_rows);
+}
+
+void dots(const float* const* rows, std::size_t n_rows, const float* const* items, std::size_t n_items,
+          std::size_t inner, float* out, std::size_t out_stride, bool resume) {
+    for (std::size_t r = 0; r < n_rows; r += W) {
+        const float* lane_rows[W];
+        const int n = (int)(n_rows - r < (std::size_t)W ? n_rows - r : W);
+        for (int l = 0; l < W; ++l) lane_rows[l] = rows[r + (l < n ? l : 0)];
+        std::size_t t = 0;
+        for (; t + 4 <= n_items; t += 4)
+            dots_block<4>(lane_rows, items + t, inner, out + t * out_stride + r, out_stride, n, resume);
+        for (; t < n_items; ++t)
+            dots_block<1>(lane_rows, items + t, inner, out + t * out_stride + r, out_stride, n, resume);
+    }
+}
+
+void interleave(const float* x, std::size_t x_stride, std::size_t n_items, std::size_t n, const uint32_t* target,
+                float* out) {
+    for (std::size_t t0 = 0; t0 < T; t0 += W) {
+        for (std::size_t e = 0; e < n; e += W) {
+            const int width = (int)(n - e < (std::size_t)W ? n - e : W);
+            Vec block[W];
+#pragma GCC unroll 16
+            for (int l = 0; l < W; ++l) {
+                const float* item = x + (t0 + l) * x_stride + e;
+                block[l] = t0 + l >= n_items ? zero() : width == W ? load(item) : load_some(item, width);
+            }
+            transpose(block);
+            if (!target)
+                for (int s = 0; s < width; ++s) store(out + (e + s) * T + t0, block[s]);
+            else
+                for (int s = 0; s < width; ++s) {
+                    const uint32_t row = target[e + s];
+                    store(out + (std::size_t)(row & index_bits) * T + t0, flip(block[s], isplat(row & ~index_bits)));
+                }
+        }
+    }
+}
+
+void rearrange(const float* x, std::size_t d, const uint32_t* source, std::size_t n, float* out) {
+    for (std::size_t e = 0; e < n; ++e) {
+        const uint32_t from = source[e] & index_bits;
+        const float value = from < d ? x[from] : 0.0f;
+        out[e] = source[e] >> 31 ? -value : value;
+    }
+}
+
+// One bit per lane: |z - rint(z)| <= tau in turns (cosine mode), z >= 0 (sign mode).
+template <bool cosine>
+inline uint32_t quantize_vector(Vec z, Vec tau) {
+    if constexpr (cosine)
+        return le(abs(sub(z, rint(z))), tau);
+    else
+        return le(zero(), z);
+}
+
+template <bool cosine>
+void quantize_tile_as(const float* values, std::size_t begin, std::size_t end, const BitTable& bits, uint8_t* planes,
+                      std::size_t plane_stride) {
+    for (std::size_t u = begin; u < end; ++u) {
+        const float* value = values + (u - begin) * T;
+        for (uint32_t s = bits.first[u]; s < bits.first[u + 1]; ++s) {
+            const Vec offset = splat(bits.offset[s]);
+            const Vec tau = splat(cosine ? bits.tau[s] : 0.0f);
+            uint64_t mask = 0;
+            for (std::size_t t = 0; t < T; t += W)
+                mask |= (uint64_t)quantize_vector<cosine>(add(load(value + t), offset), tau) << t;
+            uint8_t* at = planes + bits.position[s];
+            for (std::size_t b = 0; b < T / 8; ++b) at[b * plane_stride] = (uint8_t)(mask >> 8 * b);
+        }
+    }
+}
+
+void quantize_tile(const float* values, std::size_t begin, std::size_t end, const BitTable& bits, uint8_t* planes,
+                   std::size_t plane_stride) {
+    (bits.tau ? quantize_tile_as<true> : quantize_tile_as<false>)(values, begin, end, bits, planes, plane_stride);
+}
+
+void write_tile(const float* values, std::size_t begin, std::size_t end, const BitTable& bits, std::size_t n_items,
+                float* out, std::size_t out_stride) {
+    for (std::size_t u = begin; u < end; ++u)
+        for (uint32_t s = bits.first[u]; s < bits.first[u + 1]; ++s)
+            for (std::size_t t = 0; t < n_items; ++t)
+                out[t * out_stride + bits.position[s]] = values[(u - begin) * T + t] + bits.offset[s];
+}
+
+// Transposes an 8 x 8 bit matrix: bit s of byte r becomes bit r of byte s (Hacker's Delight, 7-3).
+inline uint64_t transpose_bits(uint64_t x) {
+    uint64_t t = (x ^ (x >> 7)) & 0x00aa00aa00aa00aaull;
+    x ^= t ^ (t << 7);
+    t = (x ^ (x >> 14)) & 0x0000cccc0000ccccull;
+    x ^= t ^ (t << 14);
+    t = (x ^ (x >> 28)) & 0x00000000f0f0f0f0ull;
+    return x ^ t ^ (t << 28);
+}
+
+void pack_planes(const uint8_t* planes, std::size_t plane_stride, std::size_t k, std::size_t n_items, uint8_t* codes,
+                 std::size_t code_stride) {
+    for (std::size_t t0 = 0; t0 < n_items; t0 += 8) {
+        const uint8_t* plane = planes + t0 / 8 * plane_stride;
+        const std::size_t items = n_items - t0 < 8 ? n_items - t0 : 8;
+        for (std::size_t r = 0; r < k; r += 8) {
+            uint64_t bytes = 0;
+            const std::size_t width = k - r < 8 ? k - r : 8;
+            for (std::size_t s = 0; s < width; ++s) bytes |= (uint64_t)plane[r + s] << 8 * s;
+            bytes = transpose_bits(bytes);
+            for (std::size_t t = 0; t < items; ++t) codes[(t0 + t) * code_stride + r / 8] = (uint8_t)(bytes >> 8 * t);
+        }
+    }
+}
+
+inline Vec item_values(const float* values, const uint32_t* index, Vec scale, const float* offset, std::size_t r) {
+    Vec z = index ? gather(values, index + r) : load(values + r);
+    z = mul(z, scale);
+    return offset ? add(z, load(offset + r)) : z;
+}
+
+template <bool cosine>
+void quantize_item_as(const float* values, const uint32_t* index, float scale, const float* offset, const float* tau,
+                      std::size_t k, uint8_t* code) {
+    for (std::size_t r = 0; r < k; r += 64) {
+        uint64_t word = 0;
+        for (std::size_t s = 0; s < 64; s += W) {
+            const Vec z = item_values(values, index, splat(scale), offset, r + s);
+            word |= (uint64_t)quantize_vector<cosine>(z, cosine ? load(tau + r + s) : zero()) << s;
+        }
+        const std::size_t width = k - r < 64 ? k - r : 64;
+        if (width < 64) word &= ((uint64_t)1 << width) - 1;
+        for (std::size_t b = 0; b < (width + 7) / 8; ++b) code[r / 8 + b] = (uint8_t)(word >> 8 * b);
+    }
+}
+
+void quantize_item(const float* values, const uint32_t* index, float scale, const float* offset, const float* tau,
+                   std::size_t k, uint8_t* code) {
+    (tau ? quantize_item_as<true> : quantize_item_as<false>)(values, index, scale, offset, tau, k, code);
+}
+
+void write_item(const float* values, const uint32_t* index, float scale, const float* offset, std::size_t k,
+                float* out) {
+    for (std::size_t r = 0; r < k; r += W) {
+        const Vec z = item_values(values, index, splat(scale), offset, r);
+        store_some(out + r, z, (int)(k - r < (std::size_t)W ? k - r : W));
+    }
+}
+
+}  // namespace
+
+extern const EncodeKernels encode_table;
+const EncodeKernels encode_table = {W,           T,           multiply,      dots,       interleave, rearrange,
+                                    quantize_tile, write_tile, pack_planes, quantize_item, write_item, generate,
+                                    hadamard};
+
+}  // namespace bilsh::BILSH_LEVEL
