@@ -181,7 +181,9 @@ def test_pooled_curve_passes_through_the_point_of_every_radius():
         inside = distances <= radius
         if (inside & true).any():  # of several radii with equal recall the smallest is the most precise
             points.setdefault((inside & true).sum() / true.sum(), (inside & true).sum() / inside.sum())
-    curve = evaluation.precision_recall(evaluation.rank_codes(queries, codes, near), recall=list(points))
+    curve = evaluation.precision_recall(
+        evaluation.rank_codes(queries, codes, near), recall=list(points), average="pooled"
+    )
     np.testing.assert_allclose(curve.precision, list(points.values()), rtol=1e-12)
     np.testing.assert_array_equal(curve.std, 0)
 
@@ -198,8 +200,8 @@ def test_curves_of_queries_and_their_spread_over_repetitions():
         np.array([0, 2, 4]), *(np.r_[getattr(a, f), getattr(b, f)] for f in ("keys", "items", "relevant"))
     )
     grid = [0.5, 1.0]
-    assert evaluation.precision_recall(both, recall=grid, average="queries").precision.tolist() == [0.75, 0.5]
-    assert evaluation.precision_recall(both, recall=grid).precision.tolist() == [2 / 3, 0.5]
+    assert evaluation.precision_recall(both, recall=grid).precision.tolist() == [0.75, 0.5]
+    assert evaluation.precision_recall(both, recall=grid, average="pooled").precision.tolist() == [2 / 3, 0.5]
     curve = evaluation.precision_recall([a, b], recall=grid)
     assert curve.curves.tolist() == [[1.0, 0.5], [0.5, 0.5]]
     assert curve.precision.tolist() == [0.75, 0.5]

@@ -274,7 +274,7 @@ def precision_recall(
     rankings: Ranking | Sequence[Ranking],
     *,
     recall: ArrayLike | None = None,
-    average: Literal["pooled", "queries"] = "pooled",
+    average: Literal["queries", "pooled"] = "queries",
 ) -> PrecisionRecall:
     """Precision-recall curve over the Hamming radius, on a common grid of recalls.
 
@@ -287,10 +287,10 @@ def precision_recall(
         One per repetition.
     recall : array, optional
         Grid in (0, 1]; 0.01, 0.02, ..., 1 by default.
-    average : {"pooled", "queries"}
-        "pooled": one radius for all queries, pairs counted together. This is the usual protocol for hashing
-        and the reason why the paper drops crowded queries. Scores are pooled by their value.
-        "queries": the mean of the curves of single queries.
+    average : {"queries", "pooled"}
+        "queries": the mean of the curves of single queries, the companion of mean average precision.
+        "pooled": one radius for all queries, pairs counted together; the few queries with thousands of true
+        neighbours then rule the curve. Scores are pooled by their value.
 
     Returns
     -------
@@ -303,7 +303,7 @@ def precision_recall(
     if grid.ndim != 1 or not ((grid > 0) & (grid <= 1)).all():
         raise InvalidInputError("recall must be a list of levels in (0, 1].")
     if average not in ("pooled", "queries"):
-        raise InvalidInputError(f"average must be 'pooled' or 'queries'; got {average!r}.")
+        raise InvalidInputError(f"average must be 'queries' or 'pooled'; got {average!r}.")
     curves = []
     for run in runs:
         if average == "queries":
