@@ -33,6 +33,14 @@ class StoreBusy(BilshError, OSError):
     """Another process holds the store's write lock."""
 
 
+class MissingPackageError(BilshError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
+class DataNotFoundError(BilshError, FileNotFoundError):
+    """A file or data set is not where it was looked for; the message lists the places and the remedies."""
+
+
 class AssumptionWarning(UserWarning):
     """A published statement was evaluated where its assumptions do not hold."""
 

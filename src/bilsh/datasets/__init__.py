@@ -1,0 +1,47 @@
+"""Data to work on: two classics by name, files of the usual formats, folders of images, synthetic matrices.
+
+Large files are memory-mapped, sizes that a header declares are checked against the file before anything is
+allocated, and nothing is ever unpickled.
+"""
+
+from bilsh.datasets.files import (
+    SearchProblem,
+    ann_benchmarks,
+    load,
+    read_bvecs,
+    read_fvecs,
+    read_hdf5,
+    read_idx,
+    read_ivecs,
+    read_npy,
+    read_npz,
+    read_parquet,
+    write_vecs,
+)
+from bilsh.datasets.images import ImageFolder, SkippedImage, images
+from bilsh.datasets.named import Dataset, digits, mnist
+from bilsh.datasets.synthetic import clustered, synthetic_matrices, synthetic_pairs
+
+__all__ = [
+    "Dataset",
+    "ImageFolder",
+    "SearchProblem",
+    "SkippedImage",
+    "ann_benchmarks",
+    "clustered",
+    "digits",
+    "images",
+    "load",
+    "mnist",
+    "read_bvecs",
+    "read_fvecs",
+    "read_hdf5",
+    "read_idx",
+    "read_ivecs",
+    "read_npy",
+    "read_npz",
+    "read_parquet",
+    "synthetic_matrices",
+    "synthetic_pairs",
+    "write_vecs",
+]

@@ -1,0 +1,372 @@
+"""Arrays in files: .npy, .npz, fvecs, bvecs, ivecs, idx, Parquet and HDF5, behind one door, :func:`load`.
+
+A header is a claim, not a fact: the size it declares is compared with the file before anything is allocated.
+"""
+
+import gzip
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bilsh._optional import optional
+from bilsh.errors import DataNotFoundError, InvalidInputError
+
+PathLike = str | Path
+
+# Deflate cannot shrink data more than this; a header that claims more than the file could hold is false.
+_MAX_DEFLATE = 1032
+_IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+
+def load(path: PathLike, *, key: str | None = None) -> NDArray[Any]:
+    """Read an array from a file, by the suffix of its name.
+
+    Parameters
+    ----------
+    path : path
+        .npy, .fvecs, .bvecs, .ivecs and plain idx files are memory-mapped, and so is contiguous HDF5; .npz,
+        .parquet and compressed files are read into memory.
+    key : str, optional
+        Which member of an .npz, dataset of an HDF5 file ("train" by default) or column of a Parquet file.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/x.npy", np.eye(3))
+    ...     load(f"{folder}/x.npy").shape
+    (3, 3)
+    """
+    file = _existing(path)
+    plain: dict[str, Callable[[Path], NDArray[Any]]] = {
+        ".npy": read_npy,
+        ".fvecs": read_fvecs,
+        ".bvecs": read_bvecs,
+        ".ivecs": read_ivecs,
+    }
+    keyed: dict[str, Callable[[Path, str | None], NDArray[Any]]] = {
+        ".npz": read_npz,
+        ".parquet": read_parquet,
+        ".h5": read_hdf5,
+        ".hdf5": read_hdf5,
+    }
+    suffix = file.suffix.lower()
+    if suffix in keyed:
+        return keyed[suffix](file, key)
+    reader = read_idx if "-idx" in file.name else plain.get(suffix)
+    if reader is None:
+        raise InvalidInputError(
+            f"{file} has none of the known suffixes {', '.join([*plain, *keyed])} (or idx files such as "
+            "train-images-idx3-ubyte.gz). Rename it or convert it, e.g. with numpy.save."
+        )
+    if key is not None:
+        raise InvalidInputError(f"key={key!r} was given, but {file} holds a single array. Leave key out.")
+    return reader(file)
+
+
+def _existing(path: PathLike) -> Path:
+    file = Path(path)
+    if not file.is_file():
+        raise DataNotFoundError(f"{file} does not exist or is not a file. Check the path.")
+    return file
+
+
+def _numeric(array: NDArray[Any], source: str) -> NDArray[Any]:
+    if array.dtype.kind not in "fiub":
+        raise InvalidInputError(f"{source} holds {array.dtype} values; expected real numbers.")
+    return array
+
+
+def read_npy(path: PathLike) -> NDArray[Any]:
+    """Memory-map a .npy file (read-only). Files with Python objects inside are refused, not unpickled."""
+    file = _existing(path)
+    try:
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InvalidInputError(
+            f"{file} is not a readable .npy file of numbers ({error}). Write it again with numpy.save."
+        ) from error
+    return _numeric(array, str(file))
+
+
+def read_npz(path: PathLike, key: str | None = None) -> NDArray[Any]:
+    """Read one member of an .npz archive; the only one when ``key`` is left out."""
+    file = _existing(path)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            sizes = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            info = sizes[_choose(key, list(sizes), file)]
+            if info.file_size > _MAX_DEFLATE * (info.compress_size + 1):
+                raise ValueError(f"member {info.filename} declares an impossible size")
+            with archive.open(info) as member:
+                version = np.lib.format.read_magic(member)
+                header = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+                    version, np.lib.format.read_array_header_2_0
+                )
+                shape, _, dtype = header(member)
+            if prod(shape) * dtype.itemsize > info.file_size:
+                raise ValueError(f"member {info.filename} is too short for shape {shape} of {dtype}")
+            with archive.open(info) as member:
+                array = np.asarray(np.lib.format.read_array(member, allow_pickle=False))
+    except InvalidInputError:
+        raise
+    except (ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
+        raise InvalidInputError(
+            f"{file} is not a readable .npz file of numbers ({error}). Write it again with numpy.savez."
+        ) from error
+    return _numeric(array, f"{info.filename} of {file}")
+
+
+def _choose(key: str | None, names: Sequence[str], file: Path, preferred: str | None = None) -> str:
+    if key is None:
+        if len(names) == 1:
+            return names[0]
+        if preferred in names:
+            return str(preferred)
+    if key is None or key not in names:
+        wanted = "several arrays" if key is None else f"no array {key!r}"
+        raise InvalidInputError(
+            f"{file} holds {wanted}; choose with key= among {', '.join(names) or 'none'}."
+        )
+    return key
+
+
+def _vecs(path: PathLike, item: str) -> NDArray[Any]:
+    """Map rows of (int32 dimension, dimension values) as an (n, d) array."""
+    file = _existing(path)
+    size, width = file.stat().st_size, np.dtype(item).itemsize
+    if size == 0:
+        return np.empty((0, 0), dtype=item)
+    with file.open("rb") as stream:
+        d = int.from_bytes(stream.read(4), "little", signed=True)
+    row = 4 + d * width
+    if d < 1 or size < row or size % row:
+        raise InvalidInputError(
+            f"{file} has {size} bytes, no whole number of rows of the dimension {d} that row 0 declares. "
+            f"The file is cut short or not a {file.suffix} file."
+        )
+    raw = np.memmap(file, dtype=np.uint8, mode="r").reshape(-1, row)
+    # A sample of the rows: reading every row's dimension would read the whole file.
+    sample = np.unique(np.linspace(0, len(raw) - 1, 1000).astype(np.int64))
+    dimensions = np.ascontiguousarray(raw[sample, :4]).view("<i4").ravel()
+    if (dimensions != d).any():
+        wrong = int(np.flatnonzero(dimensions != d)[0])
+        raise InvalidInputError(
+            f"{file}: row {sample[wrong]} has dimension {dimensions[wrong]}, row 0 has {d}. "
+            "The file is damaged or holds rows of different lengths."
+        )
+    return raw[:, 4:].view(item)
+
+
+def read_fvecs(path: PathLike) -> NDArray[np.float32]:
+    """Memory-map an fvecs file, float32 (n, d), read-only."""
+    return _vecs(path, "<f4")
+
+
+def read_bvecs(path: PathLike) -> NDArray[np.uint8]:
+    """Memory-map a bvecs file, uint8 (n, d), read-only."""
+    return _vecs(path, "u1")
+
+
+def read_ivecs(path: PathLike) -> NDArray[np.int32]:
+    """Memory-map an ivecs file (neighbour lists, for example), int32 (n, d), read-only."""
+    return _vecs(path, "<i4")
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file under another name and move it into place at the end: it is there whole or not at all."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def write_vecs(path: PathLike, X: ArrayLike) -> None:
+    """Write (n, d) numbers as .fvecs (float32), .bvecs (uint8) or .ivecs (int32), by the suffix.
+
+    Values that the format cannot hold are refused rather than changed (float64 is rounded to float32).
+
+    Parameters
+    ----------
+    path : path
+    X : array (n, d)
+        Written in blocks, so it may be memory-mapped.
+    """
+    file = Path(path)
+    items = {".fvecs": "<f4", ".bvecs": "u1", ".ivecs": "<i4"}
+    if file.suffix.lower() not in items:
+        raise InvalidInputError(f"{file} must end in {', '.join(items)}.")
+    item = np.dtype(items[file.suffix.lower()])
+    data = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if data.ndim != 2 or data.shape[1] < 1 or data.dtype.kind not in "fiub":
+        raise InvalidInputError(f"X must be numbers of shape (n, d), d >= 1; got {data.dtype} {data.shape}.")
+    step = max(1, (1 << 24) // data.shape[1])
+    with replace_file(file) as out:
+        for start in range(0, len(data), step):
+            block = data[start : start + step]
+            values = (
+                np.ascontiguousarray(block, dtype=item) if item.kind == "f" else _as_integers(block, item)
+            )
+            rows = np.empty((len(block), 4 + data.shape[1] * item.itemsize), dtype=np.uint8)
+            rows[:, :4] = np.frombuffer(np.array(data.shape[1], dtype="<i4").tobytes(), dtype=np.uint8)
+            rows[:, 4:] = values.view(np.uint8)
+            out.write(rows.tobytes())
+
+
+def _as_integers(block: NDArray[Any], item: np.dtype[Any]) -> NDArray[Any]:
+    limits = np.iinfo(item)
+    if not ((block >= limits.min) & (block <= limits.max) & (np.floor(block) == block)).all():
+        raise InvalidInputError(f"X has values that are not whole numbers from {limits.min} to {limits.max}.")
+    return np.ascontiguousarray(block.astype(item))
+
+
+def read_idx(path: PathLike) -> NDArray[Any]:
+    """Read an idx file (MNIST's format): memory-mapped when plain, into memory when it ends in .gz."""
+    file = _existing(path)
+    packed = file.suffix == ".gz"
+    size = file.stat().st_size
+    try:
+        with gzip.open(file) if packed else file.open("rb") as stream:
+            magic = stream.read(4)
+            if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not magic[3]:
+                raise ValueError("it does not begin as one")
+            dtype = np.dtype(_IDX_TYPES[magic[2]])
+            shape = tuple(np.frombuffer(stream.read(4 * magic[3]), dtype=">u4").tolist())
+            wanted = prod(shape) * dtype.itemsize
+            offset = 4 + 4 * magic[3]
+            if len(shape) != magic[3] or (
+                wanted > _MAX_DEFLATE * size if packed else wanted + offset != size
+            ):
+                raise ValueError(f"it declares shape {shape} of {dtype}, which its {size} bytes cannot hold")
+            if not packed:
+                return np.asarray(np.memmap(file, dtype=dtype, mode="r", offset=offset, shape=shape))
+            content = stream.read(wanted + 1)
+            if len(content) != wanted:
+                raise ValueError(f"it declares shape {shape} of {dtype} but does not hold {wanted} bytes")
+    except (ValueError, EOFError, gzip.BadGzipFile) as error:
+        raise InvalidInputError(f"{file} is not a readable idx file: {error}. Fetch it again.") from error
+    return np.frombuffer(content, dtype=dtype).reshape(shape)
+
+
+def read_parquet(path: PathLike, key: str | None = None) -> NDArray[Any]:
+    """Read vectors from a Parquet file (needs pyarrow).
+
+    Parameters
+    ----------
+    path : path
+    key : str, optional
+        The column of equally long lists. Without it, the only list column; where there is none, all columns
+        (which must be numbers) side by side.
+
+    Returns
+    -------
+    array (n, d)
+    """
+    file = _existing(path)
+    parquet = optional("pyarrow.parquet", "Reading Parquet files")
+    try:
+        source = parquet.ParquetFile(file, memory_map=True)
+        schema = source.schema_arrow
+        lists = [f.name for f in schema if str(f.type).startswith(("list", "fixed_size_list", "large_list"))]
+        if key is None and not lists:
+            table = source.read()
+            columns = [_numeric(c.to_numpy(), f"a column of {file}") for c in table.columns]
+            return np.stack(columns, axis=1) if columns else np.empty((table.num_rows, 0))
+        name = _choose(key, lists, file)
+        column = source.read(columns=[name]).column(name).combine_chunks()
+    except (ValueError, OSError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"{file} is not a readable Parquet file ({error}).") from error
+    lengths = optional("pyarrow.compute", "Reading Parquet files").list_value_length(column).unique()
+    if column.null_count or len(lengths) > 1:
+        raise InvalidInputError(
+            f"Column {name} of {file} has missing lists or lists of different lengths; expected equal ones."
+        )
+    values = _numeric(column.flatten().to_numpy(zero_copy_only=False), f"column {name} of {file}")
+    return values.reshape(len(column), lengths[0].as_py() if len(lengths) else 0)
+
+
+def read_hdf5(path: PathLike, key: str | None = None) -> NDArray[Any]:
+    """Read one dataset of an HDF5 file (needs h5py): ``key``, else the only one, else "train"."""
+    file = _existing(path)
+    h5py = optional("h5py", "Reading HDF5 files")
+    try:
+        with h5py.File(file, "r") as source:
+            own = [n for n in source if isinstance(source.get(n, getlink=True), h5py.HardLink)]
+            names = [n for n in own if isinstance(source[n], h5py.Dataset)]
+            name = _choose(key, names, file, preferred="train")
+            return _hdf5_array(source[name], file)
+    except OSError as error:
+        raise InvalidInputError(f"{file} is not a readable HDF5 file ({error}).") from error
+
+
+def _hdf5_array(dataset: Any, file: Path) -> NDArray[Any]:
+    what = f"{dataset.name} of {file}"
+    if dataset.dtype.kind not in "fiub":
+        raise InvalidInputError(f"{what} holds {dataset.dtype} values; expected real numbers.")
+    if dataset.external or dataset.is_virtual:
+        raise InvalidInputError(f"{what} points to other files; copy its values into one file first.")
+    stored = dataset.id.get_storage_size()
+    if dataset.nbytes > stored * (_MAX_DEFLATE if dataset.chunks else 1):
+        raise InvalidInputError(
+            f"{what} declares {dataset.nbytes} bytes but stores {stored}: not fully written."
+        )
+    offset = dataset.id.get_offset()
+    if offset is not None and dataset.size:
+        return np.memmap(file, dtype=dataset.dtype, mode="r", offset=offset, shape=dataset.shape)
+    return np.asarray(dataset[...])
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProblem:
+    """A nearest-neighbour task in the layout of ann-benchmarks.
+
+    Attributes
+    ----------
+    database, queries : array (n, d), (q, d)
+    neighbors : int array (q, k)
+        True neighbours of each query, nearest first.
+    metric : str
+        As the file says: "euclidean", "angular", ...
+    """
+
+    database: NDArray[Any]
+    queries: NDArray[Any]
+    neighbors: NDArray[Any]
+    metric: str
+
+
+def ann_benchmarks(path: PathLike) -> SearchProblem:
+    """Open an ann-benchmarks HDF5 file: train, test, neighbors, and the distance attribute."""
+    file = _existing(path)
+    h5py = optional("h5py", "Reading HDF5 files")
+    database, queries, neighbors = (read_hdf5(file, key) for key in ("train", "test", "neighbors"))
+    with h5py.File(file, "r") as source:
+        metric = source.attrs.get("distance", "euclidean")
+    if len(queries) != len(neighbors) or database.shape[1:] != queries.shape[1:]:
+        raise InvalidInputError(
+            f"{file} does not fit together: train {database.shape}, test {queries.shape}, "
+            f"neighbors {neighbors.shape}."
+        )
+    return SearchProblem(database, queries, neighbors, str(metric))
