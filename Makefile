@@ -18,6 +18,9 @@ $(VENV)/.built: $(VENV)/.deps $(NATIVE)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
 	touch $@
 
+demo: setup
+	$(BIN)/python -m bilsh.demo
+
 test: lint types tests
 
 lint: setup

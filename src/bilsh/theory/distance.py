@@ -175,7 +175,9 @@ def check_kernel(kernel: str, thresholds: str, nu: float | None) -> None:
     if kernel == "matern":
         check_nu(nu)
     elif nu is not None:
-        raise InvalidInputError(f"nu belongs to kernel='matern'; got nu={nu} with kernel={kernel!r}. Leave it out.")
+        raise InvalidInputError(
+            f"nu belongs to kernel='matern'; got nu={nu} with kernel={kernel!r}. Leave it out."
+        )
     if kernel == "angle" and thresholds != "random":
         raise InvalidInputError("the angle code has no thresholds; leave `thresholds` at its default.")
 
@@ -199,7 +201,9 @@ def as_argument(difference: ArrayLike, kernel: str) -> Floats:
         return np.sqrt(as_spectrum(np.square(np.asarray(difference))))
     values = as_nonnegative(difference, "angle" if kernel == "angle" else "distance")
     if kernel == "angle" and np.any(values > np.pi * (1 + 1e-12)):
-        raise InvalidInputError(f"an angle must be in [0, pi] radians; got {values.max()}. Convert degrees first.")
+        raise InvalidInputError(
+            f"an angle must be in [0, pi] radians; got {values.max()}. Convert degrees first."
+        )
     return np.minimum(values, np.pi) if kernel == "angle" else values
 
 

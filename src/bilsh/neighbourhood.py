@@ -1,0 +1,135 @@
+"""What fitting learns about the data: how far neighbours are, and how differences of descriptors look.
+
+Everything here works on a random sample of bounded size and is a pure function of the data and the generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from bilsh.validation import float32_blocks
+
+N_QUERIES = 300
+BANDWIDTH_NEIGHBOUR = 50
+ADVICE_NEIGHBOUR = 10
+MAX_REFERENCES = 16_384
+MAX_MULTIPLY_ADDS = 2**36
+"""Bound on the work of one fit: queries x references x dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """Distances in a sample of the data.
+
+    Attributes
+    ----------
+    bandwidth_distance : float
+        Mean distance to the 50th neighbour: the paper's threshold (sec. 4). 1 if the data have no spread.
+    norm_ratio : float
+        Mean norm of the centred data over the mean distance to the 10th neighbour; NaN if that is 0.
+    """
+
+    bandwidth_distance: float
+    norm_ratio: float
+
+
+def sample_rows(X: Any, n_rows: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Return up to ``n_rows`` random rows of X (n, ...) as finite float32 (rows, d), in random order."""
+    n = X.shape[0]
+    chosen = rng.permutation(n) if n <= n_rows else rng.choice(n, n_rows, replace=False)
+    order = np.sort(chosen)  # ascending access suits mapped files
+    rows = np.concatenate([block for _, block in float32_blocks(X[order])])
+    return rows[np.searchsorted(order, chosen)]
+
+
+def measure(
+    X: Any, rng: np.random.Generator, metric: Literal["euclidean", "cityblock"] = "euclidean"
+) -> Neighbourhood:
+    """Measure the neighbourhood of a sample.
+
+    Where only R of n descriptors are looked at, the 50th neighbour among all corresponds to about the (50 R / n)-th
+    among them.
+
+    Parameters
+    ----------
+    X : array (n, d) or (n, d_w, d_v)
+        Descriptors that passed :func:`bilsh.validation.as_descriptors`.
+    rng : Generator
+        Chooses the sample.
+    metric : {"euclidean", "cityblock"}
+        The distance that the kernel depends on.
+    """
+    n, d = X.shape[0], int(np.prod(X.shape[1:]))
+    n_queries = min(n, N_QUERIES)
+    affordable = max(
+        2 * n_queries, MAX_MULTIPLY_ADDS // (n_queries * d * (1 if metric == "euclidean" else 16))
+    )
+    references = sample_rows(X, min(n, MAX_REFERENCES, affordable), rng)
+    if len(references) < 2:
+        return Neighbourhood(1.0, np.nan)
+    centred = references - references.mean(axis=0, dtype=np.float64).astype(np.float32)
+    to_bandwidth = _mean_distance(centred, n_queries, _rank(BANDWIDTH_NEIGHBOUR, len(centred), n), metric)
+    to_advice = _mean_distance(centred, n_queries, _rank(ADVICE_NEIGHBOUR, len(centred), n), "euclidean")
+    norm = float(np.linalg.norm(centred, axis=1).mean())
+    return Neighbourhood(
+        to_bandwidth if to_bandwidth > 0 else 1.0, norm / to_advice if to_advice > 0 else np.nan
+    )
+
+
+def _rank(neighbour: int, n_references: int, n: int) -> int:
+    """Rank among the references that the wanted neighbour among all n has on average."""
+    return min(max(1, round(neighbour * (n_references - 1) / (n - 1))), n_references - 1)
+
+
+def _mean_distance(rows: NDArray[np.float32], n_queries: int, rank: int, metric: str) -> float:
+    """Mean distance of the first ``n_queries`` rows to their ``rank``-th neighbour; a row is not its own."""
+    distances = []
+    for start in range(0, n_queries, 50):
+        queries = rows[start : min(start + 50, n_queries)]
+        if metric == "euclidean":
+            squares = np.square(rows, dtype=np.float64).sum(axis=1)
+            block = squares[start : start + len(queries), None] - 2.0 * (queries @ rows.T) + squares
+            block = np.sqrt(np.maximum(block, 0))
+        else:
+            block = cdist(queries, rows, "cityblock")
+        block[np.arange(len(queries)), start + np.arange(len(queries))] = 0
+        distances.append(np.partition(block, rank, axis=1)[:, rank])
+    return float(np.concatenate(distances).mean())
+
+
+def difference_spectrum(
+    X: Any, matrices: Callable[[NDArray[np.float32]], NDArray[np.float32]], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Mean normalised spectrum of sampled differences, as the bilinear factors see them.
+
+    Half of the pairs are random, half are near (each descriptor and its nearest in the sample), since both kinds
+    are asked about. Eigenvalues of (X - Y)(X - Y)^T are divided by their sum, sorted, and averaged.
+
+    Returns
+    -------
+    array (min(d_w, d_v),)
+        Descending, sums to 1. Flat if the sample has no two different descriptors.
+    """
+    rows = sample_rows(X, 512, rng)
+    rank = min(matrices(rows[:1]).shape[1:])
+    n_pairs = int(np.clip(2**30 // rank**3, 8, 128))
+    squares = np.square(rows, dtype=np.float64).sum(axis=1)
+    distances = squares[:, None] - 2.0 * (rows @ rows.T) + squares
+    np.fill_diagonal(distances, np.inf)
+    nearest = distances.argmin(axis=1)[:n_pairs]
+    near = rows[: len(nearest)] - rows[nearest]
+    far = rows[: len(nearest)] - rows[::-1][: len(nearest)]
+    total = np.zeros(rank)
+    for difference in np.concatenate([near, far]):
+        D = matrices(difference[None].astype(np.float64))[0]
+        gram = D @ D.T if D.shape[0] <= D.shape[1] else D.T @ D
+        eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)
+        if eigenvalues.sum() > 0:
+            total += eigenvalues / eigenvalues.sum()
+    return total / total.sum() if total.sum() > 0 else np.full(rank, 1 / rank)

@@ -1,0 +1,100 @@
+"""What every projection has in common: a setting that can be drawn, and the linear map that was drawn.
+
+A *projection* (Dense, Bilinear, Circulant, Hadamard) is a small scikit-learn style bag of settings. Drawing it for
+descriptors of a given shape gives a *map*: fixed arrays that turn a descriptor into n_outputs real numbers whose
+order is random, so that the first of them are a fair sample of all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from bilsh.errors import InvalidInputError
+from bilsh.kernels import SpectralDistribution
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
+
+SIGNS: Floats = np.array([-1, 1], dtype=np.float32)
+
+
+class Plan(Protocol):
+    """A compiled recipe: projection, offsets and quantiser in one pass over the descriptors."""
+
+    def encode(self, X: Floats, n_jobs: int = 1) -> Bytes:
+        """Return packed codes (n, ceil(k/8))."""
+
+    def project(self, X: Floats, n_jobs: int = 1) -> Floats:
+        """Return the k real numbers (n, k) that the bits are made from."""
+
+
+class LinearMap(Protocol):
+    """A drawn projection.
+
+    Attributes
+    ----------
+    kind : str
+        Name in encoder files.
+    n_outputs : int
+        How many real numbers it makes of a descriptor.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def n_outputs(self) -> int:
+        """How many real numbers the map makes of a descriptor."""
+
+    def plan(self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None) -> Plan:
+        """Compile the bits: bit r quantises ``scale * output[outputs[r]] + offsets[r]``."""
+
+    def take(self, n_outputs: int) -> Self:
+        """Return the map of the first ``n_outputs`` outputs only, with the same numbers to the last bit."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything that was drawn, by name."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what else the map needs to work: plain JSON values."""
+
+    @classmethod
+    def restore(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Inverse of :meth:`settings` and :meth:`arrays`; raises ValueError if they do not fit together."""
+
+
+class Projection(BaseEstimator):  # type: ignore[misc]
+    """Base of the four projections: settings only; nothing random lives here."""
+
+    accepts_sparse: ClassVar[bool] = False
+
+    def draw(
+        self,
+        shape: tuple[int, ...],
+        n_outputs: int,
+        rng: np.random.Generator,
+        spectral: SpectralDistribution,
+    ) -> LinearMap:
+        """Draw the map for descriptors of ``shape`` (d,) or (d_w, d_v)."""
+        raise TypeError(f"{type(self).__name__} does not say how to draw its map.")
+
+    def require_gaussian(self, spectral: SpectralDistribution) -> None:
+        """Refuse kernels other than the Gaussian, whose spectral distribution only dense weights can follow."""
+        if spectral.name != "gaussian":
+            raise InvalidInputError(
+                f"{type(self).__name__} projections follow the Gaussian kernel only; "
+                f"use projection='dense' for kernel={spectral.name!r}."
+            )
+
+
+def check_outputs(outputs: NDArray[Any], limit: int) -> Integers:
+    """Return ``outputs`` as int32 if all of them are in [0, limit); else raise ValueError."""
+    if outputs.ndim != 1 or outputs.dtype != np.int32 or (outputs.size and not outputs.min() >= 0):
+        raise ValueError("outputs must be a list of non-negative int32")
+    if outputs.size and outputs.max() >= limit:
+        raise ValueError(f"output {outputs.max()} does not exist; the map has {limit}")
+    return outputs

@@ -1,0 +1,133 @@
+"""The door: descriptors are checked here once, and nowhere else.
+
+Everything behind the door may rely on float32 rows that are finite, contiguous and of the right length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bilsh.errors import InvalidInputError, InvalidTypeError
+
+Floats = NDArray[np.float32]
+
+BLOCK_BYTES = 16 << 20
+"""Descriptors that need conversion pass the door in blocks of at most this many bytes."""
+
+
+def check_integer(name: str, value: Any, *, minimum: int) -> int:
+    """Return ``value`` as int if it is a whole number >= ``minimum``; else raise a typed error."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise InvalidTypeError(f"{name} must be a whole number >= {minimum}; got {value!r}.")
+    if value < minimum:
+        raise InvalidInputError(f"{name} must be >= {minimum}; got {value}.")
+    return int(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return ``value`` as float if it is a finite number > 0; else raise a typed error."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise InvalidTypeError(f"{name} must be a number > 0; got {value!r}.")
+    if not 0 < float(value) < np.inf:
+        raise InvalidInputError(f"{name} must be finite and > 0; got {value}.")
+    return float(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of ``choices``; else raise a typed error that lists them."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise InvalidInputError(f"{name} must be one of {listed}; got {value!r}.")
+    return value
+
+
+def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
+    """Return X as an array (n, d) or (n, d_w, d_v) of real numbers, or as a CSR matrix; nothing is copied yet.
+
+    Only what the type and the shape can tell is checked here; the values are checked block by block in
+    :func:`float32_blocks`, so that a mapped file larger than memory may pass.
+    """
+    if sp.issparse(X):
+        if not accept_sparse:
+            raise InvalidTypeError(
+                "X is sparse; only the dense projection takes sparse input. Pass X.toarray(), or use "
+                "projection='dense'."
+            )
+        X = sp.csr_array(X)  # type: ignore[call-overload]
+    else:
+        try:
+            X = np.asarray(X)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"X must be a rectangular array (n, d) or (n, d_w, d_v); got {error}."
+            ) from error
+    if X.dtype.kind == "c":
+        raise InvalidInputError(
+            "Complex data not supported: X must hold real numbers; pass X.real or abs(X)."
+        )
+    if X.dtype.kind == "O":
+        X = X.astype(np.float64)  # numbers pass, as scikit-learn asks; anything else is NumPy's TypeError
+    if X.dtype.kind not in "biuf":
+        raise InvalidTypeError(f"X must hold real numbers; got dtype {X.dtype}.")
+    if X.ndim not in (2, 3):
+        raise InvalidInputError(
+            f"X must have 2 dimensions (n, d) or 3 (n, d_w, d_v); got shape {X.shape}. "
+            "Reshape your data using X.reshape(1, -1) if it is a single descriptor."
+        )
+    if 0 in X.shape[1:]:
+        raise InvalidInputError(
+            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required."
+        )
+    return X
+
+
+def rows_per_block(d: int) -> int:
+    """Rows of d float32 numbers that make a block, a multiple of 64 so that lanes stay full."""
+    return max(64, BLOCK_BYTES // (4 * d) // 64 * 64)
+
+
+def float32_blocks(X: Any) -> Iterator[tuple[int, Floats]]:
+    """Yield (first row, rows as finite contiguous float32 of shape (rows, d)) over all of X.
+
+    float32 rows that already lie right are passed on as views. The first value that is NaN, infinite or too
+    large for float32 raises an error that names its place.
+    """
+    n, d = X.shape[0], int(np.prod(X.shape[1:]))
+    step = rows_per_block(d)
+    for start in range(0, n, step):
+        rows = X[start : start + step]
+        block = np.asarray(rows.toarray() if sp.issparse(X) else rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            flat = np.ascontiguousarray(block.reshape(len(block), d), dtype=np.float32)
+            finite = np.isfinite(flat.sum(dtype=np.float64))
+        if not finite:
+            _explain_nonfinite(X, start, block)
+        yield start, flat
+
+
+def _explain_nonfinite(X: Any, start: int, block: NDArray[Any]) -> None:
+    """Raise the error for the first bad value of a block; return if the block is finite after all."""
+    with np.errstate(over="ignore"):
+        bad = ~np.isfinite(block.astype(np.float32))
+    if not bad.any():
+        return
+    first = tuple(int(i) for i in np.argwhere(bad)[0])
+    place = ", ".join(str(i) for i in (start + first[0], *first[1:]))
+    value = block[first]
+    rows = int(bad.reshape(len(block), -1).any(axis=1).sum())
+    if np.isfinite(value):
+        raise InvalidInputError(
+            f"X[{place}] is {value!r}, which overflows float32. Scale the data first, e.g. X / np.abs(X).max()."
+        )
+    name = "NaN" if np.isnan(value) else "infinity (inf)"
+    axes = "axis=1" if block.ndim == 2 else "axis=(1, 2)"
+    raise InvalidInputError(
+        f"X[{place}] is {name} (among rows {start} to {start + len(block) - 1} of {X.shape[0]}, {rows} have NaN or "
+        f"inf). Remove or impute them first, e.g. X = X[np.isfinite(X).all({axes})]."
+    )
