@@ -371,7 +371,7 @@ def identification_bounds(
     --------
     >>> low, high = identification_bounds(1.0, rank=28)
     >>> print(f"{low:.4f} {high:.4f}")
-    0.1747 0.2324
+    0.1747 0.2311
     """
     check_thresholds(thresholds)
     s = as_nonnegative(distance, "distance")

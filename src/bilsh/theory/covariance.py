@@ -65,7 +65,7 @@ def bit_covariance(spectrum: ArrayLike, *, shared: str = "one", thresholds: str 
     >>> print(f"{bit_covariance([1.0]):.5f}")
     0.01210
     >>> print(f"{bit_covariance([0.3, 0.1], shared='quadrature', thresholds='zero'):.5f}")
-    -0.00795
+    -0.01074
     """
     values = as_spectrum(spectrum)
     check_thresholds(thresholds)
@@ -145,7 +145,7 @@ def code_variance(spectrum: ArrayLike, sharing: BitSharing, *, thresholds: str =
     >>> from bilsh.theory import BitSharing
     >>> grid = BitSharing.from_degrees([20] * 20, [20] * 20)
     >>> print(f"{code_variance([0.5, 0.3, 0.2], grid):.6f}")
-    0.001020
+    0.000965
     """
     values = as_spectrum(spectrum)
     p = bilinear_mismatch(values, check_thresholds(thresholds))
@@ -188,9 +188,9 @@ def effective_bits(spectrum: ArrayLike, sharing: BitSharing, *, thresholds: str 
     ...     sharing = BitSharing.from_design(400, oversampling=1 if design == "grid" else 5, design=design)
     ...     print(f"{design:12s}{effective_bits(spectrum, sharing):7.1f}")
     independent   400.0
-    balanced      310.3
-    random        289.8
-    grid          142.2
+    balanced      330.1
+    random        312.8
+    grid          170.9
     """
     values = as_spectrum(spectrum)
     p = bilinear_mismatch(values, check_thresholds(thresholds))

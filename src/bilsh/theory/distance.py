@@ -82,9 +82,9 @@ def expected_hamming(
     >>> from bilsh.theory import expected_hamming, spectrum_of
     >>> X, Y = np.diag([1.0, 0.5]), np.zeros((2, 2))
     >>> print(f"{expected_hamming(spectrum_of(X, Y)):.6f}")
-    0.194246
+    0.210493
     >>> print(f"{expected_hamming(np.sqrt(1.25), kernel='gaussian'):.6f}")
-    0.256646
+    0.256143
     >>> print(f"{expected_hamming(np.pi / 3, kernel='angle'):.6f}")
     0.333333
     """
@@ -264,7 +264,7 @@ def _matern_split(s: Floats, thresholds: str, nu: float | None) -> tuple[Floats,
 
 
 def _cauchy_split(differences: Floats, thresholds: str, nu: float | None = None) -> tuple[Floats, Floats]:
-    """The Cauchy kernel is a bilinear kernel with every squared difference twice."""
+    """Use that the Cauchy kernel is a bilinear kernel with every squared difference twice."""
     spectrum = cauchy_spectrum(differences)
     return bilinear_mismatch(spectrum, thresholds), bilinear_mismatch_gap(spectrum, thresholds)
 

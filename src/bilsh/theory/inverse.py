@@ -25,8 +25,9 @@ def distance_from_hamming(
     shape: ArrayLike | None = None,
     nu: float | None = None,
 ) -> Floats:
-    r"""Distance at which the expected Hamming fraction is `fraction`: the inverse of
-    :func:`expected_hamming`.
+    r"""Distance at which the expected Hamming fraction is `fraction`.
+
+    .. math:: s = p^{-1}(\text{fraction}), \qquad p \text{ as in Lemma 2, see :func:`expected_hamming`}
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def distance_from_hamming(
     >>> distance_from_hamming(p, kernel="gaussian").round(9)
     array([0.8, 1.5])
     >>> distance_from_hamming([0.0, 0.3, 0.45], shape=[0.7, 0.2, 0.1]).round(4)
-    array([0.    , 2.0196,    inf])
+    array([0.    , 1.8388,    inf])
     """
     check_kernel(kernel, thresholds, nu)
     p = as_nonnegative(fraction, "fraction")

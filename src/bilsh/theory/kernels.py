@@ -281,8 +281,7 @@ def check_nu(nu: float | None) -> float:
 
 
 def matern_kernel(distance: ArrayLike, nu: float) -> Floats:
-    r"""Matern kernel; its projection weights follow a multivariate t distribution with 2 nu degrees of
-    freedom.
+    r"""Matern kernel; its projection weights are multivariate t with 2 nu degrees of freedom.
 
     .. math:: \kappa_\nu = \frac{2^{1-\nu}}{\Gamma(\nu)} (\sqrt{2\nu}\, s)^\nu K_\nu(\sqrt{2\nu}\, s)
 
