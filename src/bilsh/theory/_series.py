@@ -1,17 +1,20 @@
 r"""The two trigonometric series of the theory, summed to machine precision for any spectrum.
 
-With z = w^T D v and phi(x) = E cos(x z) = prod_j (1 + x^2 lambda_j)^(-1/2), one bit of X and Y differs with probability
+With z = w^T D v and phi(x) = E cos(x z) = prod_j (1 + x^2 lambda_j)^(-1/2), one bit of X and Y differs with
+probability
 
     random thresholds:  (2/pi) E|sin(z/2)|  = sum_{m >= 1}  c(m) (1 - phi(m)),  c(x) = (8/pi^2) / (4 x^2 - 1)
     zero thresholds:    E tri(z)            = sum_{m odd}   c(m) (1 - phi(m)),  c(x) = (4/pi^2) / x^2
 
-where tri is the triangle wave of period 2 pi from 0 at 0 to 1 at pi. Neither series may be cut off: phi can fall as
-slowly as 1/x. A few terms are summed as they stand and the rest by the Abel-Plana formula from a midpoint A,
+where tri is the triangle wave of period 2 pi from 0 at 0 to 1 at pi. Neither series may be cut off: phi can
+fall as slowly as 1/x. A few terms are summed as they stand and the rest by the Abel-Plana formula from a
+midpoint A,
 
-    sum_{k >= 0} F(A + h/2 + k h) = (1/h) int_A^inf F(x) dx + 2 int_0^inf Im F(A + i h y) / (exp(2 pi y) + 1) dy,
+    sum_{k >= 0} F(A + h/2 + k h) = (1/h) int_A^inf F(x) dx + 2 int_0^inf Im F(A + i h y) / (exp(2 pi y) + 1)
+    dy,
 
-which holds because the branch points of phi lie on the imaginary axis. Both integrals have few fixed nodes. Each
-piece of the sum keeps its relative accuracy, since 1 - phi is computed by expm1 of a sum of log1p.
+which holds because the branch points of phi lie on the imaginary axis. Both integrals have few fixed nodes.
+Each piece of the sum keeps its relative accuracy, since 1 - phi is computed by expm1 of a sum of log1p.
 """
 
 from collections.abc import Callable
@@ -97,8 +100,9 @@ def _alternating_rule() -> tuple[Floats, Floats]:
 def _half_line_rule() -> tuple[Floats, Floats]:
     """Nodes and weights for int_0^inf: Gauss-Legendre on (0, 1), then on graded panels of ln y up to exp(32).
 
-    A spectrum may have eigenvalues of any ratio, and each moves phi on its own scale; a logarithmic variable resolves
-    all of them alike, and later panels matter less because the integrand falls at least like 1 / y^2.
+    A spectrum may have eigenvalues of any ratio, and each moves phi on its own scale; a logarithmic variable
+    resolves all of them alike, and later panels matter less because the integrand falls at least like 1 /
+    y^2.
     """
     u, w = np.polynomial.legendre.leggauss(24)
     nodes, weights = [0.5 * (u + 1)], [0.5 * w]
@@ -151,8 +155,8 @@ def _sum_series(shape: Floats, scale: Floats, thresholds: str, complement: bool)
     column = scale[:, None]
     total = _phi(shape, rule.direct * column, complement) @ coefficient(rule.direct, thresholds)
 
-    # int_A^inf c(x) (1 - phi(x)) dx. The weight 1/x^2 is integrated on the scale where phi begins to fall; what
-    # c has beyond it falls faster and lives near A, however small the distance is.
+    # int_A^inf c(x) (1 - phi(x)) dx. The weight 1/x^2 is integrated on the scale where phi begins to fall;
+    # what c has beyond it falls faster and lives near A, however small the distance is.
     y, weights = _half_line_rule()
     turn = np.maximum(rule.start, 1 / column)
     x = rule.start + turn * y
@@ -165,7 +169,7 @@ def _sum_series(shape: Floats, scale: Floats, thresholds: str, complement: bool)
         total += _phi(shape, x * column, complement) @ rest
 
     y, weights = _abel_plana_rule()
-    z = rule.start + 1j * rule.step * y
+    z: Complexes = np.asarray(rule.start + 1j * rule.step * y, dtype=np.complex128)
     tail = coefficient(z, thresholds) * _complex_phi(shape, z * column, complement)
     return np.asarray(total + tail.imag @ weights)
 
@@ -186,7 +190,7 @@ def _over_spectra(spectrum: Floats, sum_rows: Callable[[Floats, Floats], Floats]
 
 
 def bilinear_mismatch(spectrum: Floats, thresholds: str) -> Floats:
-    """Expected fraction of differing bits for each spectrum (..., r) -> (...)."""
+    """Return the expected fraction of differing bits for each spectrum: (..., r) -> (...)."""
 
     def rows(shape: Floats, scale: Floats) -> Floats:
         # Below 1e-100 the fraction is proportional to the distance, and squares would underflow.

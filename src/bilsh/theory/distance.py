@@ -1,7 +1,7 @@
 r"""Expected Hamming fraction: how often one bit of two items differs, exactly.
 
-All cosine codes share one formula (Lemma 2 of the paper, Lemma 2.3 of Raginsky & Lazebnik): with the kernel kappa of
-the projection and the mismatch function's Fourier coefficients c(m),
+All cosine codes share one formula (Lemma 2 of the paper, Lemma 2.3 of Raginsky & Lazebnik): with the kernel
+kappa of the projection and the mismatch function's Fourier coefficients c(m),
 
     random thresholds:  p = (8/pi^2) sum_{m >= 1} (1 - kappa(m D)) / (4 m^2 - 1)
     zero thresholds:    p = (4/pi^2) sum_{m odd}  (1 - kappa(m D)) / m^2
@@ -69,8 +69,9 @@ def expected_hamming(
 
     Notes
     -----
-    Assumptions: projection vectors with the distribution of the kernel; for "angle" dense Gaussian ones. Bilinear
-    angle codes do not collide with probability 1 - theta/pi: the exact value depends on more than the angle, see
+    Assumptions: projection vectors with the distribution of the kernel; for "angle" dense Gaussian ones.
+    Bilinear angle codes do not collide with probability 1 - theta/pi: the exact value depends on more than
+    the angle, see
     :func:`rank_one_angle_hamming`.
 
     Status: exact; relative error below 1e-12 for all distances and spectra.
@@ -81,9 +82,9 @@ def expected_hamming(
     >>> from bilsh.theory import expected_hamming, spectrum_of
     >>> X, Y = np.diag([1.0, 0.5]), np.zeros((2, 2))
     >>> print(f"{expected_hamming(spectrum_of(X, Y)):.6f}")
-    0.194246
+    0.210493
     >>> print(f"{expected_hamming(np.sqrt(1.25), kernel='gaussian'):.6f}")
-    0.256646
+    0.256143
     >>> print(f"{expected_hamming(np.pi / 3, kernel='angle'):.6f}")
     0.333333
     """
@@ -147,9 +148,9 @@ def rank_one_angle_hamming(left_angle: ArrayLike, right_angle: ArrayLike) -> Flo
 
     Notes
     -----
-    Assumptions: rank-one matrices; with d_v = 1 (right_angle = 0) it is eq. 2. For general matrices no closed form is
-    known: the bit differs with probability E_w[angle(X^T w, Y^T w)] / pi, which is near theta/pi only for matrices
-    of high rank. Status: exact.
+    Assumptions: rank-one matrices; with d_v = 1 (right_angle = 0) it is eq. 2. For general matrices no closed
+    form is known: the bit differs with probability E_w[angle(X^T w, Y^T w)] / pi, which is near theta/pi only
+    for matrices of high rank. Status: exact.
 
     Examples
     --------
@@ -210,8 +211,8 @@ def as_argument(difference: ArrayLike, kernel: str) -> Floats:
 def gaussian_split(s: Floats, thresholds: str, nu: float | None = None) -> tuple[Floats, Floats]:
     """Fraction and its gap to the supremum for the Gaussian kernel, two expansions that meet.
 
-    Near zero Poisson summation gives (4 / pi^1.5) Dawson(s / sqrt 8), or s sqrt(2 / pi) / pi for zero thresholds, up to
-    exp(-2 pi^2 / s^2), exp(-pi^2 / 2 s^2); elsewhere a few terms of the series are enough.
+    Near zero Poisson summation gives (4 / pi^1.5) Dawson(s / sqrt 8), or s sqrt(2 / pi) / pi for zero
+    thresholds, up to exp(-2 pi^2 / s^2), exp(-pi^2 / 2 s^2); elsewhere a few terms of the series are enough.
     """
     if thresholds == "random":
         border, orders = 0.7, np.arange(1.0, 13.0)
@@ -229,10 +230,10 @@ def gaussian_split(s: Floats, thresholds: str, nu: float | None = None) -> tuple
 
 
 def _laplacian_split(a: Floats, thresholds: str, nu: float | None = None) -> tuple[Floats, Floats]:
-    """Closed forms near zero, the geometric series elsewhere.
+    """Evaluate closed forms near zero, the geometric series elsewhere.
 
-    Random: (8/pi^2) sinh(a/2) atanh(exp(-a/2)). Zero: (4/pi^2) [chi_2(tanh(a/2)) - (a/2) ln tanh(a/2)] with Legendre's
-    chi_2(x) = sum_{n odd} x^n / n^2, by its reflection formula.
+    Random: (8/pi^2) sinh(a/2) atanh(exp(-a/2)). Zero: (4/pi^2) [chi_2(tanh(a/2)) - (a/2) ln tanh(a/2)] with
+    Legendre's chi_2(x) = sum_{n odd} x^n / n^2, by its reflection formula.
     """
     top, near = SUPREMUM[thresholds], a < np.log1p(np.sqrt(2))
     safe = np.where(near & (a > 0), a, 1.0)
@@ -263,7 +264,7 @@ def _matern_split(s: Floats, thresholds: str, nu: float | None) -> tuple[Floats,
 
 
 def _cauchy_split(differences: Floats, thresholds: str, nu: float | None = None) -> tuple[Floats, Floats]:
-    """The Cauchy kernel is a bilinear kernel with every squared difference twice."""
+    """Use that the Cauchy kernel is a bilinear kernel with every squared difference twice."""
     spectrum = cauchy_spectrum(differences)
     return bilinear_mismatch(spectrum, thresholds), bilinear_mismatch_gap(spectrum, thresholds)
 

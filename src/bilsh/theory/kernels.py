@@ -1,7 +1,7 @@
 """The kernels behind the codes, as plain functions of a difference D = X - Y.
 
-Every kernel has bandwidth 1: divide the data by the bandwidth first. What a code keeps is the kernel along the ray
-m D, m = 1, 2, ...; see :mod:`bilsh.theory.distance`.
+Every kernel has bandwidth 1: divide the data by the bandwidth first. What a code keeps is the kernel along
+the ray m D, m = 1, 2, ...; see :mod:`bilsh.theory.distance`.
 """
 
 import numpy as np
@@ -70,8 +70,8 @@ def as_spectrum(spectrum: ArrayLike) -> Floats:
 def spectrum_of(X: ArrayLike, Y: ArrayLike) -> Floats:
     r"""Eigenvalues :math:`\lambda_j` of :math:`(X - Y)(X - Y)^\top`, largest first (Lemma 1).
 
-    Computed as squared singular values, so small eigenvalues keep their accuracy, and only for the smaller side:
-    the other d - min(d_w, d_v) eigenvalues are zero and change nothing.
+    Computed as squared singular values, so small eigenvalues keep their accuracy, and only for the smaller
+    side: the other d - min(d_w, d_v) eigenvalues are zero and change nothing.
 
     Parameters
     ----------
@@ -101,8 +101,7 @@ def spectrum_of(X: ArrayLike, Y: ArrayLike) -> Floats:
     difference = left - right
     if not np.isfinite(difference).all():
         raise InvalidInputError("X - Y has NaN or inf entries. Remove or impute them first.")
-    values: Floats = np.linalg.svd(difference, compute_uv=False)
-    return values**2
+    return np.asarray(np.linalg.svd(difference, compute_uv=False) ** 2, dtype=np.float64)
 
 
 def effective_rank(spectrum: ArrayLike) -> Floats:
@@ -179,8 +178,8 @@ def bilinear_kernel(spectrum: ArrayLike) -> Floats:
 
     Notes
     -----
-    Assumptions: none. Status: exact. The published upper bound kappa_g^0.79 needs assumptions that real data rarely
-    meet; see :func:`bilsh.theory.check_assumptions`.
+    Assumptions: none. Status: exact. The published upper bound kappa_g^0.79 needs assumptions that real data
+    rarely meet; see :func:`bilsh.theory.check_assumptions`.
 
     Examples
     --------
@@ -282,7 +281,7 @@ def check_nu(nu: float | None) -> float:
 
 
 def matern_kernel(distance: ArrayLike, nu: float) -> Floats:
-    r"""Matern kernel; its projection weights follow a multivariate t distribution with 2 nu degrees of freedom.
+    r"""Matern kernel; its projection weights are multivariate t with 2 nu degrees of freedom.
 
     .. math:: \kappa_\nu = \frac{2^{1-\nu}}{\Gamma(\nu)} (\sqrt{2\nu}\, s)^\nu K_\nu(\sqrt{2\nu}\, s)
 
@@ -322,8 +321,9 @@ def matern_mixture(nu: float, smallest: float) -> tuple[Floats, Floats]:
 
     .. math:: \kappa_\nu(s) = \mathrm{E}\, \kappa_g(s\, e^{-x/2}), \qquad x = \ln g,\; g \sim \Gamma(\nu, \nu)
 
-    The trapezoidal rule in x converges exponentially (the density is analytic for \|Im x\| < pi/2), so a functional
-    that is linear in the kernel, such as the expected Hamming fraction, is the same mixture of its Gaussian values.
+    The trapezoidal rule in x converges exponentially (the density is analytic for \|Im x\| < pi/2), so a
+    functional that is linear in the kernel, such as the expected Hamming fraction, is the same mixture of its
+    Gaussian values.
 
     Parameters
     ----------
