@@ -463,7 +463,8 @@ class KernelEncoder(Encoder):
     --------
     >>> import numpy as np
     >>> from bilsh import KernelEncoder
-    >>> X = np.random.default_rng(0).normal(size=(200, 64))
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20, 64)).repeat(10, axis=0) + 0.1 * rng.normal(size=(200, 64))  # twenty clusters
     >>> KernelEncoder(n_bits=100, bandwidth=3.0, random_state=0).fit(X).transform(X).shape
     (200, 13)
     """
