@@ -10,6 +10,7 @@
 
 #include "dispatch.h"
 #include "hamming.h"
+#include "progressive.h"
 
 namespace nb = nanobind;
 
@@ -17,6 +18,7 @@ namespace nb = nanobind;
 namespace {
 
 using Codes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bitmap = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -119,6 +121,32 @@ nb::tuple hamming_within(const Codes& queries, const std::vector<Codes>& slabs, 
                           array_of(std::move(matches.distances)));
 }
 
+nb::tuple progressive_top_k(const Codes& queries, const std::vector<Codes>& slabs, std::size_t k, const Table& limits,
+                            std::size_t seeds, const std::optional<Ids>& ids, const std::optional<Bitmap>& alive,
+                            int n_jobs) {
+    const bilsh::Queries asked = queries_of(queries);
+    const bilsh::CodeSet set = code_set(slabs, asked.bytes, ids, alive);
+    require(limits.shape(0) + 1 == slabs.size() && limits.shape(1) > 0,
+            "limits must have a row for every slab but the last, " + std::to_string(slabs.size() - 1) +
+                ", and a column for every distance; got shape (" + std::to_string(limits.shape(0)) + ", " +
+                std::to_string(limits.shape(1)) + ")");
+    const std::size_t width = std::min(k, set.count_alive());
+    std::int64_t* found;
+    std::int32_t* distances;
+    Array<std::int64_t> id_array = new_array({asked.n, width}, found);
+    Array<std::int32_t> distance_array = new_array({asked.n, width}, distances);
+    bilsh::Effort effort(0);
+    {
+        nb::gil_scoped_release unlocked;
+        effort = bilsh::progressive_top_k(asked, set, k, {limits.data(), limits.shape(1)}, seeds, n_jobs, found, distances);
+    }
+    nb::dict counters;
+    counters["survivors"] = array_of(std::move(effort.survivors));
+    counters["bytes"] = array_of(std::move(effort.bytes));
+    counters["seconds"] = array_of(std::move(effort.seconds));
+    return nb::make_tuple(id_array, distance_array, counters);
+}
+
 void bind_search(nb::module_& m) {
     m.def("hamming_matrix", &hamming_matrix, nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("n_jobs") = 1,
           "Distances of every code of a to every code of b.");
@@ -128,6 +156,10 @@ void bind_search(nb::module_& m) {
     m.def("hamming_within", &hamming_within, nb::arg("queries").noconvert(), nb::arg("slabs").noconvert(),
           nb::arg("radius"), nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(),
           nb::arg("n_jobs") = 1, "All codes within the radius of each query: offsets, ids, distances.");
+    m.def("progressive_top_k", &progressive_top_k, nb::arg("queries").noconvert(), nb::arg("slabs").noconvert(),
+          nb::arg("k"), nb::arg("limits").noconvert(), nb::arg("seeds"), nb::arg("ids").noconvert() = nb::none(),
+          nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,
+          "The k nearest codes of each query, found slab by slab: ids, distances, counters.");
 }
 
 }  // namespace
