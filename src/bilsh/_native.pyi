@@ -36,3 +36,25 @@ def progressive_top_k(
     alive: NDArray[np.uint8] | None = None,
     n_jobs: int = 1,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], dict[str, NDArray[Any]]]: ...
+def scores(
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    slabs: Sequence[NDArray[np.uint8]],
+    n_jobs: int = 1,
+) -> NDArray[np.float32]: ...
+def score_rows(
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    slabs: Sequence[NDArray[np.uint8]],
+    rows: NDArray[np.int64],
+    n_jobs: int = 1,
+) -> NDArray[np.float32]: ...
+def score_top_k(
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    slabs: Sequence[NDArray[np.uint8]],
+    k: int,
+    ids: NDArray[np.int64] | None = None,
+    alive: NDArray[np.uint8] | None = None,
+    n_jobs: int = 1,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
