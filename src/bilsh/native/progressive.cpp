@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <memory>
 
 #include "blocks.h"
 #include "hamming_kernels.h"
@@ -14,28 +13,64 @@
 namespace bilsh {
 namespace {
 
-constexpr std::size_t cell_rows = 2048;
+constexpr std::size_t block_rows = 2048;
 
-// The items of one block of rows that one query still considers, and their distances so far.
-struct Cell {
+// Items that a query still considers, ascending, and their distances so far.
+struct Items {
     std::vector<std::uint32_t> rows;
     std::vector<std::int32_t> distances;
 };
 
-// What one thread writes while it works on cells.
+// The closest items by the first slab, found in ascending order of rows: the best `kept` by (distance, row), and all
+// whose distance is below the bound. A count per distance moves the bound with every item, without sorting.
+class Shortlist {
+  public:
+    Shortlist(std::size_t kept, std::size_t n_bits)
+        : kept_(kept), bound_(static_cast<std::int32_t>(n_bits) + 1), counts_(n_bits + 1) {}
+
+    std::int32_t bound() const { return bound_; }
+    void push(const Hit& hit) {
+        if (hit.distance >= bound_) return;
+        hits_.push_back(hit);
+        ++counts_[static_cast<std::size_t>(hit.distance)];
+        for (++below_; below_ >= kept_;) below_ -= counts_[static_cast<std::size_t>(--bound_)];
+        if (hits_.size() >= 4 * kept_)
+            hits_.erase(std::remove_if(hits_.begin(), hits_.end(), [&](const Hit& h) { return h.distance > bound_; }),
+                        hits_.end());
+    }
+    void absorb(const Shortlist& other) { hits_.insert(hits_.end(), other.hits_.begin(), other.hits_.end()); }
+    // Once all are absorbed: the bound becomes that of the whole, whoever found what.
+    void close() {
+        if (hits_.size() < kept_) return;
+        const auto end = hits_.begin() + static_cast<std::ptrdiff_t>(kept_);
+        std::nth_element(hits_.begin(), end - 1, hits_.end());
+        bound_ = end[-1].distance;
+        hits_.erase(end, hits_.end());
+    }
+    std::vector<Hit>& hits() { return hits_; }
+
+  private:
+    std::size_t kept_;
+    std::size_t below_ = 0;  // hits below the bound
+    std::int32_t bound_;
+    std::vector<std::size_t> counts_;  // hits of each distance
+    std::vector<Hit> hits_;
+};
+
+// What one thread writes while it works.
 struct Scratch {
     std::vector<std::int32_t> distances;
     std::vector<std::uint32_t> chosen;
-    std::vector<std::uint8_t> queries;
     std::vector<std::int64_t> survivors, bytes;
-    std::vector<Nearest> seeds;
+    std::vector<Shortlist> shortlists;
     RowBlock rows;
 
-    explicit Scratch(const HammingKernels& kernels) : rows(kernels) {}
+    explicit Scratch(const HammingKernels& kernels)
+        : distances(group * block_rows), chosen(block_rows), rows(kernels) {}
 };
 
 // Stages run one after the other over all rows, and the bound T moves only between stages. So what is kept depends
-// on the data alone, whatever thread did which block.
+// on the data alone, whatever thread did which part.
 class Batch {
   public:
     Batch(const Queries& queries, const CodeSet& set, std::size_t k, const Limits& limits, std::size_t seeds, int n_jobs,
@@ -48,23 +83,21 @@ class Batch {
           n_seeds_(std::max(seeds, k)),
           n_jobs_(n_jobs),
           effort_(effort),
-          n_cells_(ceil_div(set.n, cell_rows)),
-          first_(new std::int32_t[queries.n * set.n]),
-          cells_(queries.n * n_cells_),
+          n_blocks_(ceil_div(set.n, block_rows)),
+          items_(queries.n),
           evaluated_(queries.n),
           best_(queries.n, Nearest(k)),
           scratch_(static_cast<std::size_t>(n_jobs), Scratch(kernels_)) {
+        std::size_t offset = 0;
         for (const Slab& slab : set.slabs) {
-            offsets_.push_back(offsets_.empty() ? 0 : offsets_.back() + set.slabs[offsets_.size() - 1].bytes);
-            longest_ = std::max(longest_, slab.bytes);
+            offsets_.push_back(offset);
+            offset += slab.bytes;
         }
+        const std::size_t kept = std::max<std::size_t>(2 * n_seeds_, 256);
         for (Scratch& scratch : scratch_) {
-            scratch.distances.resize(group * cell_rows);
-            scratch.chosen.resize(cell_rows);
-            scratch.queries.resize(group * longest_);
             scratch.survivors.resize(set.slabs.size());
             scratch.bytes.resize(set.slabs.size());
-            scratch.seeds.assign(queries.n, Nearest(n_seeds_));
+            scratch.shortlists.assign(queries.n, Shortlist(kept, 8 * set.slabs[0].bytes));
         }
     }
 
@@ -72,22 +105,10 @@ class Batch {
         const std::size_t stages = set_.slabs.size();
         for (std::size_t stage = 0; stage < stages; ++stage) {
             const auto start = std::chrono::steady_clock::now();
-            parallel_for(n_cells_, n_jobs_, [&](std::size_t cell, int worker) {
-                Scratch& scratch = scratch_[static_cast<std::size_t>(worker)];
-                if (stage == 0)
-                    compare_first(cell, scratch);
-                else
-                    compare(stage, cell, scratch);
-            });
-            parallel_for(queries_.n, n_jobs_, [&](std::size_t query, int worker) {
-                Scratch& scratch = scratch_[static_cast<std::size_t>(worker)];
-                if (stage == 0)
-                    evaluate(query, stage, best_by_first_slab(query), scratch);
-                else if (stage + 1 < stages)
-                    evaluate(query, stage, best_by_prefix(query), scratch);
-                else
-                    finish(query);
-            });
+            if (stage == 0)
+                compare_first();
+            else
+                compare(stage);
             effort_.seconds[stage] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         }
         for (const Scratch& scratch : scratch_)
@@ -99,141 +120,225 @@ class Batch {
     }
 
   private:
-    std::size_t rows_in(std::size_t cell) const { return std::min(cell_rows, set_.n - cell * cell_rows); }
-    Cell& cell_of(std::size_t query, std::size_t cell) { return cells_[query * n_cells_ + cell]; }
+    template <class Task>  // task(index, scratch)
+    void parallel(std::size_t n_tasks, const Task& task) {
+        parallel_for(n_tasks, n_jobs_, [&](std::size_t index, int worker) {
+            task(index, scratch_[static_cast<std::size_t>(worker)]);
+        });
+    }
+
     const std::uint8_t* part(std::size_t query, std::size_t stage) const { return queries_.at(query) + offsets_[stage]; }
 
-    // The first slab of a block against all queries; each keeps its closest items as seeds.
-    void compare_first(std::size_t cell, Scratch& scratch) {
-        const Slab& slab = set_.slabs[0];
-        const std::size_t row = cell * cell_rows, n_rows = rows_in(cell);
-        scratch.rows.load(&slab, 1, row, n_rows, queries_.n);
-        scratch.rows.compare(queries_.data, queries_.bytes, queries_.n, first_.get() + row, set_.n);
-        for (std::size_t query = 0; query < queries_.n; ++query) {
-            const std::int32_t* values = first_.get() + query * set_.n + row;
-            Nearest& seeds = scratch.seeds[query];
-            const std::size_t found =
-                kernels_.select(values, n_rows, seeds.limit(static_cast<std::int64_t>(row)), scratch.chosen.data());
-            for (std::size_t i = 0; i < found; ++i) {
-                const std::size_t at = scratch.chosen[i];
-                if (set_.is_alive(row + at)) seeds.push({values[at], static_cast<std::int64_t>(row + at)});
+    std::int32_t limit_after(std::size_t stage, std::size_t query) const {
+        const Nearest& best = best_[query];
+        return limits_.at(stage, best.full() ? best.worst() : std::numeric_limits<std::int32_t>::max());
+    }
+
+    // Distances of a block of rows over one slab to some queries, a few at a time: use(i, distances) for queries[i].
+    template <class Use>
+    void tiled(std::size_t stage, std::size_t block, const std::vector<std::uint8_t>& parts, std::size_t n_queries,
+               Scratch& scratch, const Use& use) {
+        const Slab& slab = set_.slabs[stage];
+        const std::size_t row = block * block_rows, end = std::min(row + block_rows, set_.n);
+        const std::size_t step = rows_per_block(slab.bytes);
+        for (std::size_t first = row; first < end; first += step) {
+            const std::size_t n_rows = std::min(step, end - first);
+            scratch.rows.load(&slab, 1, first, n_rows, n_queries);
+            for (std::size_t q = 0; q < n_queries; q += group) {
+                const std::size_t n = std::min(group, n_queries - q);
+                scratch.rows.compare(parts.data() + q * slab.bytes, slab.bytes, n, scratch.distances.data(), block_rows);
+                for (std::size_t i = 0; i < n; ++i)
+                    use(q + i, first, n_rows, scratch.distances.data() + i * block_rows);
             }
         }
-        scratch.survivors[0] += static_cast<std::int64_t>(n_rows * queries_.n);
-        scratch.bytes[0] += static_cast<std::int64_t>(n_rows * queries_.n * slab.bytes);
+        scratch.bytes[stage] += static_cast<std::int64_t>((end - row) * n_queries * slab.bytes);
     }
 
-    std::vector<Hit> best_by_first_slab(std::size_t query) {
-        Nearest& seeds = scratch_[0].seeds[query];
-        for (std::size_t worker = 1; worker < scratch_.size(); ++worker) seeds.push_all(scratch_[worker].seeds[query]);
-        return seeds.sorted();
+    std::vector<std::uint8_t> parts_of(const std::vector<std::size_t>& queries, std::size_t stage) const {
+        const std::size_t bytes = set_.slabs[stage].bytes;
+        std::vector<std::uint8_t> parts(queries.size() * bytes);
+        for (std::size_t i = 0; i < queries.size(); ++i) std::copy_n(part(queries[i], stage), bytes, &parts[i * bytes]);
+        return parts;
     }
 
-    std::vector<Hit> best_by_prefix(std::size_t query) {
-        Nearest best(k_);
-        for (std::size_t cell = 0; cell < n_cells_; ++cell) {
-            const Cell& kept = cell_of(query, cell);
-            for (std::size_t i = 0; i < kept.rows.size(); ++i)
-                if (kept.distances[i] <= best.limit(kept.rows[i])) best.push({kept.distances[i], kept.rows[i]});
-        }
-        return best.sorted();
+    // The first slab of all rows; the closest items of each query are its seeds. Their full distances give T, and T
+    // says who goes on: mostly those of the shortlist; where it is too short, the first slab is read again.
+    void compare_first() {
+        std::vector<std::size_t> every(queries_.n);
+        for (std::size_t query = 0; query < queries_.n; ++query) every[query] = query;
+        const std::vector<std::uint8_t> parts = parts_of(every, 0);
+        parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
+            tiled(0, block, parts, queries_.n, scratch,
+                  [&](std::size_t query, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
+                      Shortlist& list = scratch.shortlists[query];
+                      const std::size_t found = kernels_.select(distances, n_rows, list.bound() - 1, scratch.chosen.data());
+                      for (std::size_t i = 0; i < found; ++i) {
+                          const std::size_t at = scratch.chosen[i];
+                          if (set_.is_alive(row + at))
+                              list.push({distances[at], static_cast<std::int64_t>(row + at)});
+                      }
+                  });
+        });
+        scratch_[0].survivors[0] += static_cast<std::int64_t>(queries_.n * set_.n);
+        std::vector<char> again(queries_.n);
+        parallel(queries_.n, [&](std::size_t query, Scratch& scratch) {
+            Shortlist& list = scratch_[0].shortlists[query];
+            for (std::size_t worker = 1; worker < scratch_.size(); ++worker)
+                list.absorb(scratch_[worker].shortlists[query]);
+            list.close();
+            std::vector<Hit>& hits = list.hits();
+            const std::size_t n_seeds = std::min(n_seeds_, hits.size());
+            std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(n_seeds), hits.end());
+            evaluate(query, 0, hits.data(), n_seeds, scratch);
+            const std::int32_t limit = limit_after(0, query);
+            again[query] = limit >= list.bound();
+            if (again[query]) return;
+            std::sort(hits.begin(), hits.end(), [](const Hit& a, const Hit& b) { return a.id < b.id; });
+            for (const Hit& hit : hits)
+                if (hit.distance <= limit) add(items_[query], hit);
+        });
+        std::vector<std::size_t> queries;
+        for (std::size_t query = 0; query < queries_.n; ++query)
+            if (again[query]) queries.push_back(query);
+        if (!queries.empty()) collect(queries);
+    }
+
+    static void add(Items& items, const Hit& hit) {
+        items.rows.push_back(static_cast<std::uint32_t>(hit.id));
+        items.distances.push_back(hit.distance);
+    }
+
+    // All items that pass the first limit, for queries whose shortlist does not hold them all.
+    void collect(const std::vector<std::size_t>& queries) {
+        const std::vector<std::uint8_t> parts = parts_of(queries, 0);
+        std::vector<Items> found(n_blocks_ * queries.size());
+        parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
+            tiled(0, block, parts, queries.size(), scratch,
+                  [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
+                      Items& items = found[i * n_blocks_ + block];
+                      const std::size_t n =
+                          kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
+                      for (std::size_t j = 0; j < n; ++j) {
+                          const std::size_t at = scratch.chosen[j];
+                          if (set_.is_alive(row + at)) add(items, {distances[at], static_cast<std::int64_t>(row + at)});
+                      }
+                  });
+        });
+        parallel(queries.size(), [&](std::size_t i, Scratch&) {
+            Items& items = items_[queries[i]];
+            for (std::size_t block = 0; block < n_blocks_; ++block) {
+                const Items& more = found[i * n_blocks_ + block];
+                items.rows.insert(items.rows.end(), more.rows.begin(), more.rows.end());
+                items.distances.insert(items.distances.end(), more.distances.begin(), more.distances.end());
+            }
+        });
     }
 
     // Full distances of promising items, given those over slabs 0..stage: they tighten T, and are hits themselves.
-    void evaluate(std::size_t query, std::size_t stage, const std::vector<Hit>& hits, Scratch& scratch) {
-        std::vector<std::uint32_t> rows;
-        for (const Hit& hit : hits) rows.push_back(static_cast<std::uint32_t>(hit.id));
-        std::vector<std::int32_t> distances;
-        for (const Hit& hit : hits) distances.push_back(hit.distance);
-        for (std::size_t later = stage + 1; later < set_.slabs.size(); ++later) {
-            const Slab& slab = set_.slabs[later];
-            kernels_.gather(slab.data, slab.bytes, rows.data(), rows.size(), part(query, later), slab.bytes,
-                            distances.data());
-            scratch.bytes[later] += static_cast<std::int64_t>(rows.size() * slab.bytes);
-        }
-        for (std::size_t i = 0; i < rows.size(); ++i) best_[query].push({distances[i], set_.id(rows[i])});
+    void evaluate(std::size_t query, std::size_t stage, const Hit* hits, std::size_t n, Scratch& scratch) {
+        Items items;
+        for (std::size_t i = 0; i < n; ++i) add(items, hits[i]);
+        for (std::size_t later = stage + 1; later < set_.slabs.size(); ++later)
+            gather(query, later, items, 0, n, scratch);
+        for (std::size_t i = 0; i < n; ++i) best_[query].push({items.distances[i], set_.id(items.rows[i])});
         std::vector<std::uint32_t>& evaluated = evaluated_[query];
-        evaluated.insert(evaluated.end(), rows.begin(), rows.end());
+        evaluated.insert(evaluated.end(), items.rows.begin(), items.rows.end());
         std::sort(evaluated.begin(), evaluated.end());
     }
 
-    // Those of a block that may still be near after `stage`: close enough, alive, and not evaluated already.
-    void keep(std::size_t stage, std::size_t query, std::size_t cell, Scratch& scratch) {
-        Cell& kept = cell_of(query, cell);
-        const std::size_t row = cell * cell_rows;
-        const std::int32_t* values = stage == 0 ? first_.get() + query * set_.n + row : kept.distances.data();
-        const std::size_t n_values = stage == 0 ? rows_in(cell) : kept.rows.size();
-        const Nearest& best = best_[query];
-        const std::int32_t bound = best.full() ? best.worst() : std::numeric_limits<std::int32_t>::max();
-        const std::size_t found = kernels_.select(values, n_values, limits_.at(stage, bound), scratch.chosen.data());
-        if (stage == 0) {
-            kept.rows.resize(found);
-            kept.distances.resize(found);
-        }
+    void gather(std::size_t query, std::size_t stage, Items& items, std::size_t begin, std::size_t end, Scratch& scratch) {
+        const Slab& slab = set_.slabs[stage];
+        kernels_.gather(slab.data, slab.bytes, items.rows.data() + begin, end - begin, part(query, stage), slab.bytes,
+                        items.distances.data() + begin);
+        scratch.bytes[stage] += static_cast<std::int64_t>((end - begin) * slab.bytes);
+    }
+
+    // Drops what is too far after `stage`, and what was evaluated.
+    void prune(std::size_t query, std::size_t stage) {
+        Items& items = items_[query];
+        const std::int32_t limit = limit_after(stage, query);
         const std::vector<std::uint32_t>& evaluated = evaluated_[query];
-        auto done = std::lower_bound(evaluated.begin(), evaluated.end(), static_cast<std::uint32_t>(row));
-        std::size_t n_kept = 0;
-        for (std::size_t i = 0; i < found; ++i) {
-            const std::size_t at = scratch.chosen[i];
-            const std::uint32_t item = stage == 0 ? static_cast<std::uint32_t>(row + at) : kept.rows[at];
-            while (done != evaluated.end() && *done < item) ++done;
-            if ((done != evaluated.end() && *done == item) || !set_.is_alive(item)) continue;
-            kept.distances[n_kept] = stage == 0 ? values[at] : kept.distances[at];
-            kept.rows[n_kept++] = item;
-        }
-        kept.rows.resize(n_kept);
-        kept.distances.resize(n_kept);
-    }
-
-    void compare(std::size_t stage, std::size_t cell, Scratch& scratch) {
-        const Slab& slab = set_.slabs[stage];
-        std::size_t dense[group], n_dense = 0;
-        for (std::size_t query = 0; query < queries_.n; ++query) {
-            keep(stage - 1, query, cell, scratch);
-            Cell& kept = cell_of(query, cell);
-            scratch.survivors[stage] += static_cast<std::int64_t>(kept.rows.size());
-            // Where more than a fifth is left, the tiled pass over all rows is cheaper than picking them one by one.
-            if (5 * kept.rows.size() > rows_in(cell)) {
-                dense[n_dense++] = query;
-                if (n_dense == group) {
-                    compare_all(stage, cell, dense, n_dense, scratch);
-                    n_dense = 0;
-                }
-                continue;
+        std::size_t kept = 0, i = 0;
+        const auto keep_until = [&](std::size_t end) {
+            for (; i < end; ++i) {  // without a branch: whether an item stays is hard to foresee
+                items.rows[kept] = items.rows[i];
+                items.distances[kept] = items.distances[i];
+                kept += items.distances[i] <= limit;
             }
-            kernels_.gather(slab.data, slab.bytes, kept.rows.data(), kept.rows.size(), part(query, stage), slab.bytes,
-                            kept.distances.data());
-            scratch.bytes[stage] += static_cast<std::int64_t>(kept.rows.size() * slab.bytes);
+        };
+        for (const std::uint32_t row : evaluated) {
+            const auto at = std::lower_bound(items.rows.begin() + static_cast<std::ptrdiff_t>(i), items.rows.end(), row);
+            keep_until(static_cast<std::size_t>(at - items.rows.begin()));
+            if (at != items.rows.end() && *at == row) ++i;
         }
-        if (n_dense != 0) compare_all(stage, cell, dense, n_dense, scratch);
+        keep_until(items.rows.size());
+        items.rows.resize(kept);
+        items.distances.resize(kept);
     }
 
-    // All rows of a block against a few queries that kept most of them.
-    void compare_all(std::size_t stage, std::size_t cell, const std::size_t* queries, std::size_t n_queries,
-                     Scratch& scratch) {
-        const Slab& slab = set_.slabs[stage];
-        const std::size_t row = cell * cell_rows, n_rows = rows_in(cell);
-        for (std::size_t q = 0; q < n_queries; ++q)
-            std::copy_n(part(queries[q], stage), slab.bytes, scratch.queries.data() + q * slab.bytes);
-        kernels_.tile(slab.data + row * slab.bytes, slab.bytes, n_rows, scratch.queries.data(), slab.bytes, n_queries,
-                      slab.bytes, scratch.distances.data(), cell_rows, false);
-        for (std::size_t q = 0; q < n_queries; ++q) {
-            Cell& kept = cell_of(queries[q], cell);
-            const std::int32_t* distances = scratch.distances.data() + q * cell_rows;
-            for (std::size_t i = 0; i < kept.rows.size(); ++i) kept.distances[i] += distances[kept.rows[i] - row];
+    void compare(std::size_t stage) {
+        parallel(queries_.n, [&](std::size_t query, Scratch&) { prune(query, stage - 1); });
+        struct Piece {
+            std::size_t query, begin, end;
+        };
+        constexpr std::size_t piece = 1024;
+        std::vector<Piece> pieces;
+        std::vector<std::size_t> dense;
+        for (std::size_t query = 0; query < queries_.n; ++query) {
+            const std::size_t n = items_[query].rows.size();
+            scratch_[0].survivors[stage] += static_cast<std::int64_t>(n);
+            // Where more than a fifth is left, the tiled pass over all rows is cheaper than picking them one by one.
+            if (5 * n > set_.n)
+                dense.push_back(query);
+            else
+                for (std::size_t begin = 0; begin < n; begin += piece)
+                    pieces.push_back({query, begin, std::min(begin + piece, n)});
         }
-        scratch.bytes[stage] += static_cast<std::int64_t>(n_queries * n_rows * slab.bytes);
+        parallel(pieces.size(), [&](std::size_t i, Scratch& scratch) {
+            const Piece& p = pieces[i];
+            gather(p.query, stage, items_[p.query], p.begin, p.end, scratch);
+        });
+        if (!dense.empty()) compare_dense(stage, dense);
+        const bool last = stage + 1 == set_.slabs.size();
+        parallel(queries_.n, [&](std::size_t query, Scratch& scratch) {
+            if (last)
+                finish(query);
+            else
+                evaluate_best(query, stage, scratch);
+        });
+    }
+
+    void compare_dense(std::size_t stage, const std::vector<std::size_t>& queries) {
+        const std::vector<std::uint8_t> parts = parts_of(queries, stage);
+        parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
+            tiled(stage, block, parts, queries.size(), scratch,
+                  [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
+                      Items& items = items_[queries[i]];
+                      const auto begin = std::lower_bound(items.rows.begin(), items.rows.end(), row);
+                      for (std::size_t j = static_cast<std::size_t>(begin - items.rows.begin());
+                           j < items.rows.size() && items.rows[j] < row + n_rows; ++j)
+                          items.distances[j] += distances[items.rows[j] - row];
+                  });
+        });
+    }
+
+    // The best by prefix are likely the nearest: known early, they tighten T for the rest.
+    void evaluate_best(std::size_t query, std::size_t stage, Scratch& scratch) {
+        const Items& items = items_[query];
+        Nearest best(k_);
+        for (std::size_t i = 0; i < items.rows.size(); ++i)
+            if (items.distances[i] <= best.limit(items.rows[i])) best.push({items.distances[i], items.rows[i]});
+        const std::vector<Hit>& hits = best.sorted();
+        evaluate(query, stage, hits.data(), hits.size(), scratch);
     }
 
     // After the last slab the distances are full.
     void finish(std::size_t query) {
+        const Items& items = items_[query];
         Nearest& best = best_[query];
-        for (std::size_t cell = 0; cell < n_cells_; ++cell) {
-            const Cell& kept = cell_of(query, cell);
-            for (std::size_t i = 0; i < kept.rows.size(); ++i)
-                if (kept.distances[i] <= best.limit(std::numeric_limits<std::int64_t>::min()))
-                    best.push({kept.distances[i], set_.id(kept.rows[i])});
-        }
+        for (std::size_t i = 0; i < items.rows.size(); ++i)
+            if (items.distances[i] <= best.limit(std::numeric_limits<std::int64_t>::min()))
+                best.push({items.distances[i], set_.id(items.rows[i])});
     }
 
     const HammingKernels& kernels_;
@@ -244,12 +349,10 @@ class Batch {
     const std::size_t n_seeds_;
     const int n_jobs_;
     Effort& effort_;
-    const std::size_t n_cells_;
-    std::vector<std::size_t> offsets_;                    // of each slab's bytes in a query
-    std::size_t longest_ = 0;                             // bytes of the widest slab
-    std::unique_ptr<std::int32_t[]> first_;               // (query, row) distances over the first slab
-    std::vector<Cell> cells_;                             // (query, block)
-    std::vector<std::vector<std::uint32_t>> evaluated_;   // rows whose full distance is known, ascending
+    const std::size_t n_blocks_;
+    std::vector<std::size_t> offsets_;                   // of each slab's bytes in a query
+    std::vector<Items> items_;                           // of each query
+    std::vector<std::vector<std::uint32_t>> evaluated_;  // rows whose full distance is known, ascending
     std::vector<Nearest> best_;
     std::vector<Scratch> scratch_;
 };
@@ -269,8 +372,8 @@ Effort progressive_top_k(const Queries& queries, const CodeSet& set, std::size_t
         effort.seconds[0] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         return effort;
     }
-    // First-slab distances of a batch of queries are held to about 64 MB.
-    const std::size_t batch = std::clamp<std::size_t>((std::size_t{1} << 24) / set.n, group, 256);
+    // Where nothing can be pruned, the items of a batch of queries take about 256 MB.
+    const std::size_t batch = std::clamp<std::size_t>((std::size_t{1} << 25) / set.n, 16, 256);
     for (std::size_t start = 0; start < queries.n; start += batch) {
         const Queries part{queries.at(start), std::min(batch, queries.n - start), queries.bytes};
         Batch work(part, set, k, limits, seeds, std::max(n_jobs, 1), effort);
