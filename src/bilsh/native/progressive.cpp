@@ -15,8 +15,10 @@ namespace {
 
 constexpr std::size_t block_rows = 2048;
 
-// Items that a query still considers, ascending, and their distances so far.
+// Items that a query still considers, ascending, and their distances so far. While they are many it is cheaper to keep
+// the distances of all rows, far ones included, and no list.
 struct Items {
+    bool all = false;
     std::vector<std::uint32_t> rows;
     std::vector<std::int32_t> distances;
 };
@@ -53,7 +55,7 @@ class Shortlist {
     std::size_t kept_;
     std::size_t below_ = 0;  // hits below the bound
     std::int32_t bound_;
-    std::vector<std::size_t> counts_;  // hits of each distance
+    std::vector<std::uint32_t> counts_;  // hits of each distance
     std::vector<Hit> hits_;
 };
 
@@ -208,30 +210,48 @@ class Batch {
         items.distances.push_back(hit.distance);
     }
 
-    // All items that pass the first limit, for queries whose shortlist does not hold them all.
+    // Distances of all rows over the first slab, for queries whose shortlist does not hold all that pass.
     void collect(const std::vector<std::size_t>& queries) {
-        const std::vector<std::uint8_t> parts = parts_of(queries, 0);
-        std::vector<Items> found(n_blocks_ * queries.size());
+        for (const std::size_t query : queries) {
+            items_[query].all = true;
+            items_[query].distances.resize(set_.n);
+        }
+        add_all(0, queries);
+    }
+
+    void add_all(std::size_t stage, const std::vector<std::size_t>& queries) {
+        const std::vector<std::uint8_t> parts = parts_of(queries, stage);
         parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
-            tiled(0, block, parts, queries.size(), scratch,
+            tiled(stage, block, parts, queries.size(), scratch,
                   [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
-                      Items& items = found[i * n_blocks_ + block];
-                      const std::size_t n =
-                          kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
-                      for (std::size_t j = 0; j < n; ++j) {
-                          const std::size_t at = scratch.chosen[j];
-                          if (set_.is_alive(row + at)) add(items, {distances[at], static_cast<std::int64_t>(row + at)});
-                      }
+                      std::int32_t* sums = items_[queries[i]].distances.data() + row;
+                      for (std::size_t r = 0; r < n_rows; ++r) sums[r] += distances[r];
                   });
         });
-        parallel(queries.size(), [&](std::size_t i, Scratch&) {
-            Items& items = items_[queries[i]];
-            for (std::size_t block = 0; block < n_blocks_; ++block) {
-                const Items& more = found[i * n_blocks_ + block];
-                items.rows.insert(items.rows.end(), more.rows.begin(), more.rows.end());
-                items.distances.insert(items.distances.end(), more.distances.begin(), more.distances.end());
+    }
+
+    // Calls use({distance, row}) for the living items of a query, not evaluated, with a distance up to limit(row).
+    template <class Limit, class Use>
+    void visit(std::size_t query, Scratch& scratch, const Limit& limit, const Use& use) {
+        const Items& items = items_[query];
+        if (!items.all) {
+            for (std::size_t i = 0; i < items.rows.size(); ++i)
+                if (items.distances[i] <= limit(items.rows[i])) use(Hit{items.distances[i], items.rows[i]});
+            return;
+        }
+        const std::vector<std::uint32_t>& evaluated = evaluated_[query];
+        for (std::size_t row = 0; row < set_.n; row += block_rows) {
+            const std::int32_t* distances = items.distances.data() + row;
+            const std::size_t n_rows = std::min(block_rows, set_.n - row);
+            const std::size_t found = kernels_.select(distances, n_rows, limit(row), scratch.chosen.data());
+            auto done = std::lower_bound(evaluated.begin(), evaluated.end(), static_cast<std::uint32_t>(row));
+            for (std::size_t i = 0; i < found; ++i) {
+                const std::size_t at = row + scratch.chosen[i];
+                while (done != evaluated.end() && *done < at) ++done;
+                if ((done == evaluated.end() || *done != at) && set_.is_alive(at))
+                    use(Hit{items.distances[at], static_cast<std::int64_t>(at)});
             }
-        });
+        }
     }
 
     // Full distances of promising items, given those over slabs 0..stage: they tighten T, and are hits themselves.
@@ -254,9 +274,22 @@ class Batch {
     }
 
     // Drops what is too far after `stage`, and what was evaluated.
-    void prune(std::size_t query, std::size_t stage) {
+    void prune(std::size_t query, std::size_t stage, Scratch& scratch) {
         Items& items = items_[query];
         const std::int32_t limit = limit_after(stage, query);
+        if (items.all) {
+            std::size_t found = 0;
+            for (std::size_t row = 0; row < set_.n; row += block_rows)
+                found += kernels_.select(items.distances.data() + row, std::min(block_rows, set_.n - row), limit,
+                                         scratch.chosen.data());
+            scratch.survivors[stage + 1] += static_cast<std::int64_t>(found);
+            // Where more than a fifth is left, the tiled pass over all rows is cheaper than picking them one by one.
+            if (5 * found > set_.n) return;
+            Items list;
+            visit(query, scratch, [&](std::size_t) { return limit; }, [&](const Hit& hit) { add(list, hit); });
+            items = std::move(list);
+            return;
+        }
         const std::vector<std::uint32_t>& evaluated = evaluated_[query];
         std::size_t kept = 0, i = 0;
         const auto keep_until = [&](std::size_t end) {
@@ -274,10 +307,11 @@ class Batch {
         keep_until(items.rows.size());
         items.rows.resize(kept);
         items.distances.resize(kept);
+        scratch.survivors[stage + 1] += static_cast<std::int64_t>(kept);
     }
 
     void compare(std::size_t stage) {
-        parallel(queries_.n, [&](std::size_t query, Scratch&) { prune(query, stage - 1); });
+        parallel(queries_.n, [&](std::size_t query, Scratch& scratch) { prune(query, stage - 1, scratch); });
         struct Piece {
             std::size_t query, begin, end;
         };
@@ -286,59 +320,42 @@ class Batch {
         std::vector<std::size_t> dense;
         for (std::size_t query = 0; query < queries_.n; ++query) {
             const std::size_t n = items_[query].rows.size();
-            scratch_[0].survivors[stage] += static_cast<std::int64_t>(n);
-            // Where more than a fifth is left, the tiled pass over all rows is cheaper than picking them one by one.
-            if (5 * n > set_.n)
-                dense.push_back(query);
-            else
-                for (std::size_t begin = 0; begin < n; begin += piece)
-                    pieces.push_back({query, begin, std::min(begin + piece, n)});
+            if (items_[query].all) dense.push_back(query);
+            for (std::size_t begin = 0; begin < n; begin += piece)
+                pieces.push_back({query, begin, std::min(begin + piece, n)});
         }
         parallel(pieces.size(), [&](std::size_t i, Scratch& scratch) {
             const Piece& p = pieces[i];
             gather(p.query, stage, items_[p.query], p.begin, p.end, scratch);
         });
-        if (!dense.empty()) compare_dense(stage, dense);
+        if (!dense.empty()) add_all(stage, dense);
         const bool last = stage + 1 == set_.slabs.size();
         parallel(queries_.n, [&](std::size_t query, Scratch& scratch) {
             if (last)
-                finish(query);
+                finish(query, scratch);
             else
                 evaluate_best(query, stage, scratch);
         });
     }
 
-    void compare_dense(std::size_t stage, const std::vector<std::size_t>& queries) {
-        const std::vector<std::uint8_t> parts = parts_of(queries, stage);
-        parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
-            tiled(stage, block, parts, queries.size(), scratch,
-                  [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
-                      Items& items = items_[queries[i]];
-                      const auto begin = std::lower_bound(items.rows.begin(), items.rows.end(), row);
-                      for (std::size_t j = static_cast<std::size_t>(begin - items.rows.begin());
-                           j < items.rows.size() && items.rows[j] < row + n_rows; ++j)
-                          items.distances[j] += distances[items.rows[j] - row];
-                  });
-        });
-    }
-
     // The best by prefix are likely the nearest: known early, they tighten T for the rest.
     void evaluate_best(std::size_t query, std::size_t stage, Scratch& scratch) {
-        const Items& items = items_[query];
         Nearest best(k_);
-        for (std::size_t i = 0; i < items.rows.size(); ++i)
-            if (items.distances[i] <= best.limit(items.rows[i])) best.push({items.distances[i], items.rows[i]});
+        visit(
+            query, scratch, [&](std::size_t row) { return best.limit(static_cast<std::int64_t>(row)); },
+            [&](const Hit& hit) { best.push(hit); });
         const std::vector<Hit>& hits = best.sorted();
         evaluate(query, stage, hits.data(), hits.size(), scratch);
     }
 
     // After the last slab the distances are full.
-    void finish(std::size_t query) {
-        const Items& items = items_[query];
+    void finish(std::size_t query, Scratch& scratch) {
         Nearest& best = best_[query];
-        for (std::size_t i = 0; i < items.rows.size(); ++i)
-            if (items.distances[i] <= best.limit(std::numeric_limits<std::int64_t>::min()))
-                best.push({items.distances[i], set_.id(items.rows[i])});
+        visit(
+            query, scratch, [&](std::size_t) { return best.limit(std::numeric_limits<std::int64_t>::min()); },
+            [&](const Hit& hit) {
+                best.push({hit.distance, set_.id(static_cast<std::size_t>(hit.id))});
+            });
     }
 
     const HammingKernels& kernels_;
@@ -372,7 +389,7 @@ Effort progressive_top_k(const Queries& queries, const CodeSet& set, std::size_t
         effort.seconds[0] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         return effort;
     }
-    // Where nothing can be pruned, the items of a batch of queries take about 256 MB.
+    // Where nothing can be pruned, the items of a batch of queries take about 128 MB.
     const std::size_t batch = std::clamp<std::size_t>((std::size_t{1} << 25) / set.n, 16, 256);
     for (std::size_t start = 0; start < queries.n; start += batch) {
         const Queries part{queries.at(start), std::min(batch, queries.n - start), queries.bytes};
