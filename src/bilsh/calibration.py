@@ -6,7 +6,7 @@ bits, and how many independent bits the code is worth there. It is made once per
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from bilsh import theory
 from bilsh.encoders import AngleEncoder, Encoder, KernelEncoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.projections import BilinearMap
+from bilsh.projections import BilinearMap, CirculantMap, HadamardMap
+from bilsh.projections.base import Integers, LinearMap
 from bilsh.theory import BitSharing
 from bilsh.theory.orthogonality import OrthogonalPairs, linear_covariance
 
@@ -29,15 +30,25 @@ _SCALES = np.geomspace(0.02, 40.0, 40)
 _FINE = np.geomspace(1e-4, 60.0, 4000)
 
 
-@dataclass(frozen=True)
 class AngleCalibration:
-    """Sign codes: two codes differ in a fraction theta / pi of their bits (eq. 2).
+    r"""Sign codes: two codes differ in a fraction theta / pi of their bits (eq. 2).
 
-    Exact for dense projections, approximate for structured ones, whose bits are counted as independent.
+    Exact for dense projections, approximate for structured ones. Orthogonal vectors in d dimensions repel: the part
+    of a bit's mismatch that is quadratic in w has variance sin(theta)^2 / pi^2 and a correlation of
+    -d / ((d - 1)(d + 2)) between two of them. Other bits are counted as independent.
+
+    Parameters
+    ----------
+    encoder : AngleEncoder
+        Fitted.
     """
 
-    n_bits: int
     quantities = ("angle", "cosine")
+
+    def __init__(self, encoder: AngleEncoder) -> None:
+        self.n_bits = len(encoder.outputs_)
+        count, d = _orthogonal_pairs(encoder.projection_)
+        self._repulsion = count * d / max((d - 1) * (d + 2), 1)
 
     def primary(self, fraction: Floats) -> Floats:
         """Angle in radians at which the expected fraction is `fraction`."""
@@ -48,20 +59,29 @@ class AngleCalibration:
         return None
 
     def effective_bits(self, fraction: Floats) -> Floats:
-        """Every bit counts."""
-        return np.full(fraction.shape, float(self.n_bits))
+        """Independent bits the code is worth where the expected fraction is `fraction`."""
+        single = self.n_bits * fraction * (1 - fraction)
+        total = single - self._repulsion * np.square(np.sin(np.pi * fraction) / np.pi)
+        bits = np.full(fraction.shape, float(self.n_bits))
+        return np.asarray(np.divide(self.n_bits * single, total, out=bits, where=total > 0))
 
     def convert(self, angle: Floats, quantity: str) -> Floats:
         """Angle to the quantity asked for."""
-        return np.cos(angle) if quantity == "cosine" else angle
+        return np.asarray(np.cos(angle)) if quantity == "cosine" else angle
+
+    def fraction_at(self, angle: Floats) -> Floats:
+        """Expected fraction of differing bits at an angle."""
+        return angle / np.pi
 
     def from_means(self, means: Floats) -> Floats:
-        """Angle from the mean of phase * (2 bit - 1) / rms(phase): E = sqrt(2/pi) cos(theta)."""
-        return np.arccos(np.clip(np.sqrt(np.pi / 2) * means, -1.0, 1.0))
+        """Angle from sum u (2 h - 1) / sum |u|, whose expectation is cos(theta) whatever the lengths of the w."""
+        return np.arccos(np.clip(means, -1.0, 1.0))
 
     def mean_deviation(self, means: Floats) -> Floats:
-        """Standard deviation of that mean."""
-        return np.sqrt(np.maximum(1 - np.square(means), 0.0) / self.n_bits)
+        """Standard deviation of that ratio for independent bits (delta method)."""
+        c = np.clip(means, -1.0, 1.0)
+        both = 2 / np.pi * (np.arcsin(c) + c * np.sqrt(1 - c**2))  # E[u^2 sgn(u) sgn(v)] at correlation c
+        return np.asarray(np.sqrt(np.pi / 2 * np.maximum(1 + c**2 - 2 * c * both, 0.0) / self.n_bits))
 
 
 class KernelCalibration:
@@ -85,6 +105,7 @@ class KernelCalibration:
         self.shape: Floats | None = None
         self.orthogonal: OrthogonalPairs | None = None
         self.stacked = False
+        self.block_covariance = 0.0
         used = np.bincount(encoder.outputs_)
         self.sharing = BitSharing(self.n_bits, quadrature=float((used * (used - 1)).sum()))
         if isinstance(encoder.projection_, BilinearMap) and encoder.difference_spectrum_ is not None:
@@ -97,7 +118,14 @@ class KernelCalibration:
             self.orthogonal = OrthogonalPairs.of(
                 encoder.projection_.left, encoder.projection_.right, encoder.pairs_
             )
-        elif self.law == "cauchy":
+        elif isinstance(encoder.projection_, HadamardMap):
+            count, d = _orthogonal_pairs(encoder.projection_, encoder.outputs_)
+            self.block_covariance = -count / (d + 2)
+        elif isinstance(encoder.projection_, CirculantMap):
+            # Shifted by random signs, two rows have a squared correlation of 1 / d on average.
+            d = encoder.projection_.columns.shape[1]
+            self.block_covariance = _pairs_in_blocks(encoder.projection_.selected[encoder.outputs_], d) / d
+        if self.law == "cauchy":
             # The direction of a difference matters; the flat one stands for all.
             self.full_rank = encoder.n_features_in_
             self.shape = np.full(self.full_rank, self.full_rank**-0.5)
@@ -131,6 +159,7 @@ class KernelCalibration:
     def _worth(self) -> tuple[Floats, Floats]:
         p, twice = self._fractions(_SCALES), self._fractions(2 * _SCALES)
         total = self.n_bits * p * (1 - p) + self.sharing.quadrature * (p - 0.5 * twice - p**2)
+        total += self.block_covariance * self._quadratic_share(self._fractions)
         if self.law == "bilinear":
             spectra = self._spectra(_SCALES)
             total += self.sharing.one * theory.bit_covariance(spectra, thresholds=self.thresholds)
@@ -142,7 +171,9 @@ class KernelCalibration:
     def fraction_at(self, distance: Floats) -> Floats:
         """Expected fraction of differing bits at a distance in data units."""
         scale = np.minimum(distance / self.bandwidth, _SCALES[-1])
-        return np.interp(scale, np.concatenate([[0.0], _FINE]), np.concatenate([[0.0], self._fractions(_FINE)]))
+        return np.interp(
+            scale, np.concatenate([[0.0], _FINE]), np.concatenate([[0.0], self._fractions(_FINE)])
+        )
 
     @property
     def one_grid(self) -> bool:
@@ -161,7 +192,9 @@ class KernelCalibration:
         value = np.clip(self.mean_factor * means, self._projected[-1], 1.0)
         with np.errstate(divide="ignore"):
             log = np.log(-np.log(np.minimum(value, 1 - 1e-300)))
-            scale = np.exp(np.interp(log, np.log(-np.log(self._projected)), np.log(_FINE[: len(self._projected)])))
+            scale = np.exp(
+                np.interp(log, np.log(-np.log(self._projected)), np.log(_FINE[: len(self._projected)]))
+            )
         scale = np.where(value >= self._projected[0], 0.0, scale)
         return self.bandwidth * np.where(value <= self._projected[-1], np.inf, scale)
 
@@ -172,11 +205,12 @@ class KernelCalibration:
 
     @cached_property
     def _mean_deviations(self) -> tuple[Floats, Floats]:
-        value, k = self._projection_kernel(_SCALES), self.n_bits
+        value, k = self.projection_kernel(_SCALES), self.n_bits
         single = (np.pi**2 / 8 if self.thresholds == "zero" else 2.0) - value**2
         # cos(u) sgn cos(u') sin(u) sgn sin(u') averages cos(2 u' - 2 u) / pi over the offset.
-        quadrature = np.pi / 4 * self._projection_kernel(2 * _SCALES) - value**2
+        quadrature = np.pi / 4 * self.projection_kernel(2 * _SCALES) - value**2
         total = k * single + self.sharing.quadrature * quadrature
+        total += self.block_covariance * self._quadratic_share(self.projection_kernel)
         if self.law == "bilinear":
             spectra = self._spectra(_SCALES)
             total += self.sharing.one * (theory.bilinear_kernel(2 * spectra) - value**2)
@@ -187,8 +221,13 @@ class KernelCalibration:
 
     @cached_property
     def _projected(self) -> Floats:
-        value = self._projection_kernel(_FINE)
+        value = self.projection_kernel(_FINE)
         return value[value > 1e-12]
+
+    def _quadratic_share(self, mean: Callable[[Floats], Floats]) -> Floats:
+        """Variance of the part of a bit's value that is quadratic in the projection: (s mean'(s))^2 / 2."""
+        up, down = mean(_SCALES * 1.001), mean(_SCALES / 1.001)
+        return np.square((up - down) / (2 * np.log(1.001))) / 2
 
     # -- the law at a distance of so many bandwidths -----------------------------------------------------------
 
@@ -206,7 +245,7 @@ class KernelCalibration:
             self.argument(scale), kernel=self.law, thresholds=self.thresholds, nu=self.nu
         )
 
-    def _projection_kernel(self, scale: Floats) -> Floats:
+    def projection_kernel(self, scale: Floats) -> Floats:
         """Kernel that the projections have: kappa_b for bilinear ones."""
         if self.law == "bilinear":
             return theory.bilinear_kernel(self._spectra(scale))
@@ -219,11 +258,34 @@ class KernelCalibration:
         if self.name == "laplacian":
             return theory.laplacian_kernel(scale)
         if self.name == "matern":
-            return np.where(np.isinf(scale), 0.0, theory.matern_kernel(np.minimum(scale, 1e6), self.nu or 1.5))
+            return np.where(
+                np.isinf(scale), 0.0, theory.matern_kernel(np.minimum(scale, 1e6), self.nu or 1.5)
+            )
         return np.asarray(np.exp(-self.full_rank * np.log1p(np.square(scale) / self.full_rank)))
 
 
 Calibration = AngleCalibration | KernelCalibration
+
+
+def _orthogonal_pairs(projection: LinearMap, outputs: Integers | None = None) -> tuple[int, int]:
+    """Ordered pairs of bits with orthogonal projection vectors in d dimensions, and d."""
+    if isinstance(projection, BilinearMap):
+        # w_i v_j^T of orthogonal factors are orthogonal matrices; scrambled, they lie in no special direction.
+        pairs = OrthogonalPairs.of(projection.left, projection.right, projection.pairs)
+        d_w, d_v = projection.matrix_shape
+        return (pairs.both and pairs.both + pairs.shared_left + pairs.shared_right), d_w * d_v
+    if isinstance(projection, HadamardMap):
+        d = projection.signs.shape[2]
+        selected = projection.selected if outputs is None else projection.selected[outputs]
+        return _pairs_in_blocks(selected, d), d
+    return 0, 2
+
+
+def _pairs_in_blocks(selected: Integers, d: int) -> int:
+    """Ordered pairs of bits in the same block of d outputs, made from different outputs."""
+    blocks, outputs = np.bincount(selected // d), np.bincount(selected)
+    return int(np.square(blocks).sum() - np.square(outputs).sum())
+
 
 _known: WeakKeyDictionary[Any, tuple[Any, Calibration]] = WeakKeyDictionary()
 
@@ -239,7 +301,7 @@ def calibration_of(encoder: Any) -> Calibration:
     plan, calibration = _known.get(encoder, (None, None))
     if calibration is None or plan is not encoder._plan:
         if isinstance(encoder, AngleEncoder):
-            calibration = AngleCalibration(len(encoder.outputs_))
+            calibration = AngleCalibration(encoder)
         elif isinstance(encoder, KernelEncoder):
             calibration = KernelCalibration(encoder)
         else:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.explain import Explanation
 
 __all__ = ["Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"]
 
@@ -33,11 +34,13 @@ class Neighbors:
     ids : int64 array (q, k)
         Row numbers, or the ids a store gave to its items.
     distances : int32 array (q, k)
-        Hamming distances: numbers of differing bits.
+        Hamming distances: numbers of differing bits. After re-ranking, exact Euclidean distances (float64).
     similarity : float array (q, k), optional
         The similarity estimated from the distances, where it was asked for.
     interval : float array (q, k, 2), optional
         Lower and upper end of the similarity's interval.
+    explanation : Explanation, optional
+        See :meth:`explain`.
 
     Notes
     -----
@@ -48,6 +51,11 @@ class Neighbors:
     distances: Any
     similarity: Any = None
     interval: Any = None
+    explanation: Explanation | None = None
+
+    def explain(self) -> Explanation | None:
+        """How the search went: mode and why, survivors, bytes and time of each stage. None for plain scans."""
+        return self.explanation
 
 
 def pack(bits: ArrayLike) -> Codes:
@@ -193,9 +201,7 @@ def top_k(queries: ArrayLike, codes: ArrayLike, k: int, *, n_jobs: int | None = 
     """
     asked, stored = as_codes(queries, "queries"), as_codes(codes, "codes")
     check_widths(asked, stored, "queries", "codes")
-    ids, distances = _native.hamming_top_k(
-        asked, [stored], at_least(k, 1, "k"), None, None, threads(n_jobs)
-    )
+    ids, distances = _native.hamming_top_k(asked, [stored], at_least(k, 1, "k"), None, None, threads(n_jobs))
     return Neighbors(ids, distances)
 
 

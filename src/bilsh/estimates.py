@@ -88,8 +88,9 @@ def estimate(
     Notes
     -----
     The sampling interval is Wilson's, with the effective number of bits of the code's design: exact covariances
-    of bits that share projection vectors, and for orthogonal factors their repulsion to first order. Bits of
-    circulant and Hadamard projections, and of angle codes, are counted as independent. The point estimate of
+    of bits that share projection vectors, and to first order the repulsion of orthogonal vectors (bilinear factors,
+    Hadamard blocks) and the attraction of circulant rows. Angle codes of bilinear factors that are not orthogonal
+    or not scrambled have fewer effective bits than is counted here. The point estimate of
     bilinear codes takes the mean spectrum of data differences that was sampled at fit (a scrambled projection
     makes it nearly the same for all pairs).
 
@@ -158,12 +159,12 @@ def estimate_means(
 
     .. math:: \kappa = \frac{\pi}{2} E[\cos(u)(2h-1)] \;(t = 0), \qquad
               \kappa = 2 E[\cos(u)(2h-1)] \;(\text{random } t), \qquad
-              \cos\theta = \sqrt{\pi/2}\, E[u(2h-1)] / \lVert u \rVert_{\mathrm{rms}}
+              \cos\theta = E[u(2h-1)] / E|u|
 
     Parameters
     ----------
     means : array (...)
-        Mean over the bits of cos(u) (2h - 1), for angle codes of u (2h - 1) / rms(u).
+        Mean over the bits of cos(u) (2h - 1), for angle codes sum u (2h - 1) / sum |u|.
     encoder, confidence, of
         As in :func:`estimate`.
 
@@ -179,12 +180,7 @@ def estimate_means(
     # Scores rise where distances fall.
     columns = [calibration.from_means(x) for x in (values, values + z * deviation, values - z * deviation)]
     primary = columns[0]
-    if isinstance(calibration, AngleCalibration):
-        fraction = primary / np.pi
-        worth = np.full(values.shape, float(calibration.n_bits))
-    else:
-        fraction = calibration.fraction_at(primary)
-        worth = calibration.effective_bits(fraction)
+    fraction = calibration.fraction_at(primary)
     extremes = calibration.extremes(fraction)
     return Estimate(
         fraction,
@@ -192,7 +188,7 @@ def estimate_means(
         quantity,
         _pair(calibration, columns[1], columns[2], quantity),
         None if extremes is None else _pair(calibration, *extremes, quantity),
-        worth,
+        calibration.effective_bits(fraction),
     )
 
 
@@ -225,7 +221,7 @@ def bits_needed(error: float, confidence: float = 0.95, n_pairs: float = 1, enco
     Examples
     --------
     >>> bits_needed(0.02, confidence=0.99, n_pairs=1e6)
-    23895
+    23893
     """
     error, confidence = _between(error, "error"), _between(confidence, "confidence")
     if not n_pairs >= 1:

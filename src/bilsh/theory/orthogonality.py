@@ -59,7 +59,11 @@ class OrthogonalPairs:
         i, j = np.asarray(pairs).T
         w_block, v_block = orthogonal_blocks(left)[i], orthogonal_blocks(right)[j]
         same = _ordered(i, j)
-        w_and_block, block_and_v, blocks = _ordered(i, v_block), _ordered(w_block, j), _ordered(w_block, v_block)
+        w_and_block, block_and_v, blocks = (
+            _ordered(i, v_block),
+            _ordered(w_block, j),
+            _ordered(w_block, v_block),
+        )
         return cls(
             left.shape[1],
             right.shape[1],
