@@ -171,8 +171,8 @@ class KernelCalibration:
     def fraction_at(self, distance: Floats) -> Floats:
         """Expected fraction of differing bits at a distance in data units."""
         scale = np.minimum(distance / self.bandwidth, _SCALES[-1])
-        return np.interp(
-            scale, np.concatenate([[0.0], _FINE]), np.concatenate([[0.0], self._fractions(_FINE)])
+        return np.asarray(
+            np.interp(scale, np.concatenate([[0.0], _FINE]), np.concatenate([[0.0], self._fractions(_FINE)]))
         )
 
     @property
@@ -227,12 +227,12 @@ class KernelCalibration:
     def _quadratic_share(self, mean: Callable[[Floats], Floats]) -> Floats:
         """Variance of the part of a bit's value that is quadratic in the projection: (s mean'(s))^2 / 2."""
         up, down = mean(_SCALES * 1.001), mean(_SCALES / 1.001)
-        return np.square((up - down) / (2 * np.log(1.001))) / 2
+        return np.asarray(np.square((up - down) / (2 * np.log(1.001))) / 2)
 
     # -- the law at a distance of so many bandwidths -----------------------------------------------------------
 
     def _spectra(self, scale: Floats) -> Floats:
-        return np.square(scale)[:, None] * np.asarray(self.shape)
+        return np.asarray(np.square(scale)[:, None] * self.shape)
 
     def argument(self, scale: Floats) -> Floats:
         """Return what theory.expected_hamming takes, at distances `scale` (bandwidth 1)."""
