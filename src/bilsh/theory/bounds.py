@@ -302,8 +302,8 @@ def hamming_bounds(
     if method == "linear":
         largest = values
     elif sharpened:
-        with np.errstate(divide="ignore"):
-            largest = 1 / np.sqrt(1 - 2 * np.log(values))
+        # A Gaussian kernel underflows at distance 38; the smallest normal number keeps the bound true there.
+        largest = 1 / np.sqrt(1 - 2 * np.log(np.maximum(values, np.finfo(np.float64).tiny)))
     else:
         _warn_outside("Theorem 2's lower bound", data)
         largest = values**LEMMA1_EXPONENT
