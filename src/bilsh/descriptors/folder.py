@@ -23,7 +23,7 @@ from bilsh.datasets.images import ImageFolder, SkippedImage, images, read_gray
 from bilsh.descriptors.kinds import Descriptor, Progress
 from bilsh.errors import BilshError, InvalidInputError
 
-_CHUNK = 32
+_CHUNK = 16
 # Raise it when a descriptor's values change, so that older caches are not taken for the new values.
 _REVISION = 1
 
