@@ -1,6 +1,7 @@
 """Descriptors against loops, and folders of generated images: skipping, resuming, several processes."""
 
 import math
+import os
 import sys
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import pytest
 
 from bilsh import datasets, descriptors
 from bilsh.descriptors import folder as folder_module
-from bilsh.errors import InvalidInputError, MissingPackageError
+from bilsh.errors import BilshError, InvalidInputError, MissingPackageError
 
 
 def scene(seed, height=96, width=128):
@@ -269,6 +270,18 @@ def test_several_processes_give_the_same(folder, codebook, tmp_path):
     assert one.paths == two.paths
     assert one.skipped == two.skipped
     assert seen == [(2, 9), (4, 9), (6, 9), (8, 9), (9, 9)]
+
+
+class Deadly(descriptors.Pixels):
+    """Takes its process down, as the kernel does when memory runs out."""
+
+    def compute(self, image):
+        os._exit(1)
+
+
+def test_a_dead_worker_is_explained(folder):
+    with pytest.raises(BilshError, match="A worker process died"):
+        descriptors.describe(folder, Deadly(), n_jobs=2)
 
 
 def test_a_folder_without_any_good_image(tmp_path):
