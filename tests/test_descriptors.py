@@ -1,8 +1,8 @@
 """Descriptors against loops, and folders of generated images: skipping, resuming, several processes."""
 
 import math
-import os
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 import cv2
@@ -272,16 +272,24 @@ def test_several_processes_give_the_same(folder, codebook, tmp_path):
     assert seen == [(2, 9), (4, 9), (6, 9), (8, 9), (9, 9)]
 
 
-class Deadly(descriptors.Pixels):
-    """Takes its process down, as the kernel does when memory runs out."""
+class DyingPool:
+    """Stands in for a pool whose worker was killed, as the kernel does when memory runs out."""
 
-    def compute(self, image):
-        os._exit(1)
+    def __init__(self, *args, **options):
+        pass
+
+    def map(self, task, groups):
+        yield task(groups[0])
+        raise BrokenProcessPool
+
+    def shutdown(self, **options):
+        pass
 
 
-def test_a_dead_worker_is_explained(folder):
-    with pytest.raises(BilshError, match="A worker process died"):
-        descriptors.describe(folder, Deadly(), n_jobs=2)
+def test_a_dead_worker_is_explained(folder, monkeypatch):
+    monkeypatch.setattr(folder_module, "ProcessPoolExecutor", DyingPool)
+    with pytest.raises(BilshError, match=r"A worker process died.*n_jobs=1"):
+        descriptors.describe(folder, descriptors.Pixels(), n_jobs=2)
 
 
 def test_a_folder_without_any_good_image(tmp_path):
