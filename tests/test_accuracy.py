@@ -83,4 +83,7 @@ def test_the_default_beats_dense_lsh_sik_on_mnist(n_bits, expected, dense, mnist
         lambda b, s: bilsh.KernelEncoder(n_bits, bandwidth=b, quadrature=False, random_state=s), subset, 3
     )
     assert ours == pytest.approx(expected, abs=0.02)
-    assert mean_precision(lambda b, s: bilsh.KernelEncoder(n_bits, bandwidth=b, random_state=s), subset, 3) > dense
+    assert (
+        mean_precision(lambda b, s: bilsh.KernelEncoder(n_bits, bandwidth=b, random_state=s), subset, 3)
+        > dense
+    )

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,38 @@ def hamming_within(
     alive: NDArray[np.uint8] | None = None,
     n_jobs: int = 1,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]: ...
+def progressive_top_k(
+    queries: NDArray[np.uint8],
+    slabs: Sequence[NDArray[np.uint8]],
+    k: int,
+    limits: NDArray[np.int32],
+    seeds: int,
+    ids: NDArray[np.int64] | None = None,
+    alive: NDArray[np.uint8] | None = None,
+    n_jobs: int = 1,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], dict[str, NDArray[Any]]]: ...
+def scores(
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    slabs: Sequence[NDArray[np.uint8]],
+    n_jobs: int = 1,
+) -> NDArray[np.float32]: ...
+def score_rows(
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    slabs: Sequence[NDArray[np.uint8]],
+    rows: NDArray[np.int64],
+    n_jobs: int = 1,
+) -> NDArray[np.float32]: ...
+def score_top_k(
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    slabs: Sequence[NDArray[np.uint8]],
+    k: int,
+    ids: NDArray[np.int64] | None = None,
+    alive: NDArray[np.uint8] | None = None,
+    n_jobs: int = 1,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
 
 # Encoding: plans, weight stream, quantiser
 

@@ -5,11 +5,11 @@ Each check fails by chance with probability 1e-6 and would notice an effect of t
 
 import numpy as np
 import pytest
-from support import SEED, assert_mean, pair_with_spectrum, random_spectrum, rng_from
 
 import bilsh
 from bilsh import theory
 from bilsh.theory import BitSharing
+from support import SEED, assert_mean, pair_with_spectrum, random_spectrum, rng_from
 
 pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
 
@@ -89,7 +89,9 @@ def test_hadamard_mismatch_is_nearly_gaussian():
     assert abs(fractions.mean() - expected) < 0.01
 
 
-@pytest.mark.parametrize(("kernel", "nu"), [("laplacian", None), ("cauchy", None), ("matern", 0.5), ("matern", 2.5)])
+@pytest.mark.parametrize(
+    ("kernel", "nu"), [("laplacian", None), ("cauchy", None), ("matern", 0.5), ("matern", 2.5)]
+)
 @pytest.mark.parametrize("thresholds", ["random", "zero"])
 def test_other_kernels_follow_their_spectral_distributions(kernel, nu, thresholds):
     rng = rng_from(SEED + 1)
@@ -122,12 +124,16 @@ SPECTRUM = [0.8, 0.3, 0.1]
 def assert_variance(fractions, expected):
     """Two-sided check of a variance from independent samples, via the mean of squared deviations."""
     mean = fractions.mean()
-    assert_mean((fractions - mean) ** 2 * len(fractions) / (len(fractions) - 1), expected, detects=0.35 * expected)
+    assert_mean(
+        (fractions - mean) ** 2 * len(fractions) / (len(fractions) - 1), expected, detects=0.35 * expected
+    )
 
 
 @pytest.mark.parametrize("thresholds", ["random", "zero"])
 @pytest.mark.parametrize(
-    ("oversampling", "design"), [(1, "grid"), (3, "random"), (3, "balanced")], ids=["grid", "random", "balanced"]
+    ("oversampling", "design"),
+    [(1, "grid"), (3, "random"), (3, "balanced")],
+    ids=["grid", "random", "balanced"],
 )
 def test_variance_of_a_code_is_the_exact_one(oversampling, design, thresholds):
     X, Y = pair_with_spectrum(SPECTRUM, shape=(4, 4), rng=SEED)
@@ -143,7 +149,9 @@ def test_variance_of_a_prefix_is_that_of_a_random_subset():
     X, Y = pair_with_spectrum(SPECTRUM, shape=(4, 4), rng=SEED)
     make = kernel_encoder(bilsh.Bilinear(**PLAIN), "zero", 400, quadrature=False)
     fractions = mismatch_fractions(make, X, Y, 2500, prefix=100)
-    subset = theory.code_variance(SPECTRUM, BitSharing.from_design(100, "random", oversampling=2), thresholds="zero")
+    subset = theory.code_variance(
+        SPECTRUM, BitSharing.from_design(100, "random", oversampling=2), thresholds="zero"
+    )
     grid = theory.code_variance(SPECTRUM, BitSharing.from_design(100, "grid"), thresholds="zero")
     assert grid > 1.5 * subset
     assert_variance(fractions, float(subset))

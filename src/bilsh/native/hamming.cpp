@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "blocks.h"
 #include "dispatch.h"
 #include "hamming_kernels.h"
 #include "nearest.h"
-#include "threads.h"
+#include "row_block.h"
 
 namespace bilsh {
 
@@ -33,39 +34,6 @@ std::size_t CodeSet::count_alive() const {
 
 namespace {
 
-constexpr std::size_t group = 4;              // queries that share a pass over a block of rows
-constexpr std::size_t block_bytes = 1 << 19;  // rows of a block stay in the second-level cache for all queries
-
-std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-
-std::size_t rows_per_block(std::size_t bytes) {
-    return std::clamp<std::size_t>(block_bytes / std::max<std::size_t>(bytes, 1), 64, 1024) / 16 * 16;
-}
-
-// Work cut by rows and by queries, so that one query on many rows and many queries on few rows both fill the threads.
-struct Grid {
-    std::size_t n_rows, n_queries, rows, queries, row_parts, query_parts;
-
-    Grid(std::size_t n_rows_, std::size_t n_queries_, std::size_t bytes, int n_jobs)
-        : n_rows(n_rows_), n_queries(n_queries_), rows(n_rows_), queries(n_queries_) {
-        const std::size_t wanted = n_jobs > 1 ? 8 * static_cast<std::size_t>(n_jobs) : 1;
-        const std::size_t block = rows_per_block(bytes);
-        rows = std::max<std::size_t>(ceil_div(ceil_div(n_rows, block), wanted), 1) * block;
-        row_parts = ceil_div(n_rows, rows);
-        const std::size_t cuts = std::max<std::size_t>(ceil_div(wanted, std::max<std::size_t>(row_parts, 1)), 1);
-        queries = std::max<std::size_t>(ceil_div(ceil_div(n_queries, group), cuts), 1) * group;
-        query_parts = ceil_div(n_queries, queries);
-    }
-
-    template <class Task>  // task(row, row_end, query, query_end, worker)
-    void run(int n_jobs, const Task& task) const {
-        parallel_for(row_parts * query_parts, n_jobs, [&](std::size_t index, int worker) {
-            const std::size_t row = index / query_parts * rows, query = index % query_parts * queries;
-            task(row, std::min(row + rows, n_rows), query, std::min(query + queries, n_queries), worker);
-        });
-    }
-};
-
 // Calls close(query, row, distance) for every living row whose distance is at most limit(query, first row of the block).
 template <class Limit, class Close>
 void scan(const HammingKernels& kernels, const Queries& queries, const CodeSet& set, std::size_t row, std::size_t row_end,
@@ -73,16 +41,13 @@ void scan(const HammingKernels& kernels, const Queries& queries, const CodeSet& 
     const std::size_t block = rows_per_block(queries.bytes);
     std::vector<std::int32_t> distances(group * block);
     std::vector<std::uint32_t> chosen(block);
+    RowBlock rows(kernels);
     for (; row < row_end; row += block) {
         const std::size_t n_rows = std::min(block, row_end - row);
+        rows.load(set.slabs.data(), set.slabs.size(), row, n_rows, query_end - query);
         for (std::size_t first = query; first < query_end; first += group) {
             const std::size_t n_queries = std::min(group, query_end - first);
-            std::size_t offset = 0;
-            for (const Slab& slab : set.slabs) {
-                kernels.tile(slab.data + row * slab.bytes, slab.bytes, n_rows, queries.at(first) + offset, queries.bytes,
-                             n_queries, slab.bytes, distances.data(), block, offset != 0);
-                offset += slab.bytes;
-            }
+            rows.compare(queries.at(first), queries.bytes, n_queries, distances.data(), block);
             for (std::size_t q = 0; q < n_queries; ++q) {
                 const std::int32_t* values = distances.data() + q * block;
                 const std::size_t found = kernels.select(values, n_rows, limit(first + q, row), chosen.data());
@@ -98,11 +63,14 @@ void scan(const HammingKernels& kernels, const Queries& queries, const CodeSet& 
 void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t* out) {
     const HammingKernels& kernels = hamming_kernels();
     const std::size_t block = rows_per_block(b.bytes);
+    const Slab slab{b.data, b.bytes};
     Grid(b.n, a.n, b.bytes, n_jobs)
         .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int) {
-            for (; row < row_end; row += block)
-                kernels.tile(b.at(row), b.bytes, std::min(block, row_end - row), a.at(query), a.bytes, query_end - query,
-                             b.bytes, out + query * b.n + row, b.n, false);
+            RowBlock rows(kernels);
+            for (; row < row_end; row += block) {
+                rows.load(&slab, 1, row, std::min(block, row_end - row), query_end - query);
+                rows.compare(a.at(query), a.bytes, query_end - query, out + query * b.n + row, b.n);
+            }
         });
 }
 

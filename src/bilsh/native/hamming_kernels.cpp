@@ -60,6 +60,9 @@ inline __m512i sum_each(const __m512i* acc) {
     return _mm512_add_epi32(_mm512_shuffle_i64x2(x[0], x[1], 0x88), _mm512_shuffle_i64x2(x[0], x[1], 0xdd));
 }
 
+// Few queries are bound by memory, and several rows at once confuse the hardware's guesses: ask this many bytes early.
+constexpr size_t ahead = 8192;
+
 template <int R, int Q>
 inline void micro(const uint8_t* rows, size_t row_stride, const uint8_t* queries, size_t query_stride, size_t n_bytes,
                   int32_t* out, size_t out_stride, bool add) {
@@ -71,6 +74,7 @@ inline void micro(const uint8_t* rows, size_t row_stride, const uint8_t* queries
         __m512i query[Q];
         for (int q = 0; q < Q; ++q) query[q] = _mm512_loadu_si512(queries + q * query_stride + j);
         for (int r = 0; r < R; ++r) {
+            __builtin_prefetch(rows + r * row_stride + j + ahead);
             const __m512i row = _mm512_loadu_si512(rows + r * row_stride + j);
             for (int q = 0; q < Q; ++q)
                 acc[q * R + r] =
@@ -127,6 +131,91 @@ inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
 }
 
 constexpr int tile_rows = 4, tile_queries = 4;
+
+// Eight registers of eight words, transposed.
+inline void transpose(__m512i* x) {
+    __m512i y[8], z[8];
+    for (int i = 0; i < 8; i += 2) {
+        y[i] = _mm512_unpacklo_epi64(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < 2; ++i) {
+        z[i] = _mm512_shuffle_i64x2(y[i], y[i + 2], 0x88);
+        z[i + 2] = _mm512_shuffle_i64x2(y[i], y[i + 2], 0xdd);
+        z[i + 4] = _mm512_shuffle_i64x2(y[i + 4], y[i + 6], 0x88);
+        z[i + 6] = _mm512_shuffle_i64x2(y[i + 4], y[i + 6], 0xdd);
+    }
+    for (int i = 0; i < 4; ++i) {
+        x[i] = _mm512_shuffle_i64x2(z[i], z[i + 4], 0x88);
+        x[i + 4] = _mm512_shuffle_i64x2(z[i], z[i + 4], 0xdd);
+    }
+}
+
+void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes, uint64_t* packed) {
+    const size_t words = (n_bytes + 7) / 8;
+    for (size_t r = 0; r < n_rows; r += 8, packed += 8 * words)
+        for (size_t j = 0; j < n_bytes; j += 64) {
+            const size_t left = n_bytes - j < 64 ? n_bytes - j : 64;
+            const __mmask64 mask = ~uint64_t{0} >> (64 - left);
+            __m512i x[8];
+            for (int i = 0; i < 8; ++i) {
+                __builtin_prefetch(rows + (r + i) * row_stride + j + ahead);
+                x[i] = _mm512_maskz_loadu_epi8(mask, rows + (r + i) * row_stride + j);
+            }
+            transpose(x);
+            for (size_t i = 0; i < (left + 7) / 8; ++i) _mm512_store_si512(packed + j + 8 * i, x[i]);
+        }
+}
+
+// G groups of eight rows against Q queries.
+template <int G, int Q>
+inline void micro_packed(const uint64_t* packed, size_t words, const uint8_t* queries, size_t query_stride,
+                         size_t n_bytes, int32_t* out, size_t out_stride, bool add) {
+    __m512i acc[Q][G];
+    for (int q = 0; q < Q; ++q)
+        for (int g = 0; g < G; ++g) acc[q][g] = _mm512_setzero_si512();
+    const auto step = [&](size_t j, size_t n) __attribute__((always_inline)) {
+        __m512i row[G];
+        for (int g = 0; g < G; ++g) row[g] = _mm512_load_si512(packed + 8 * (g * words + j));
+        for (int q = 0; q < Q; ++q) {
+            const uint64_t word = load_word(queries + q * query_stride + 8 * j, n);
+            const __m512i query = _mm512_set1_epi64(static_cast<long long>(word));
+            for (int g = 0; g < G; ++g)
+                acc[q][g] = _mm512_add_epi64(acc[q][g], _mm512_popcnt_epi64(_mm512_xor_si512(row[g], query)));
+        }
+    };
+    const size_t whole = n_bytes / 8;
+    for (size_t j = 0; j < whole; ++j) step(j, 8);
+    if (whole < words) step(whole, n_bytes % 8);
+    for (int q = 0; q < Q; ++q)
+        for (int g = 0; g < G; ++g) {
+            __m256i* target = reinterpret_cast<__m256i*>(out + q * out_stride + 8 * g);
+            const __m256i sums = _mm512_cvtepi64_epi32(acc[q][g]);
+            _mm256_storeu_si256(target, add ? _mm256_add_epi32(sums, _mm256_loadu_si256(target)) : sums);
+        }
+}
+
+template <int Q>
+void strip_packed(const uint64_t* packed, size_t n_rows, const uint8_t* queries, size_t query_stride, size_t n_bytes,
+                  int32_t* out, size_t out_stride, bool add) {
+    const size_t words = (n_bytes + 7) / 8;
+    size_t r = 0;
+    for (; r + 32 <= n_rows; r += 32)
+        micro_packed<4, Q>(packed + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
+    for (; r < n_rows; r += 8)
+        micro_packed<1, Q>(packed + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
+}
+
+void tile_packed(const uint64_t* packed, size_t n_rows, const uint8_t* queries, size_t query_stride, size_t n_queries,
+                 size_t n_bytes, int32_t* out, size_t out_stride, bool add) {
+    size_t q = 0;
+    for (; q + 4 <= n_queries; q += 4)
+        strip_packed<4>(packed, n_rows, queries + q * query_stride, query_stride, n_bytes, out + q * out_stride,
+                        out_stride, add);
+    for (; q < n_queries; ++q)
+        strip_packed<1>(packed, n_rows, queries + q * query_stride, query_stride, n_bytes, out + q * out_stride,
+                        out_stride, add);
+}
 
 #elif defined(__AVX2__)
 
@@ -291,6 +380,10 @@ size_t select(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
 }  // namespace
 
 extern const HammingKernels hamming_kernels;
-const HammingKernels hamming_kernels = {tile, gather, select};
+#if defined(__AVX512VPOPCNTDQ__)
+const HammingKernels hamming_kernels = {tile, pack, tile_packed, gather, select};
+#else
+const HammingKernels hamming_kernels = {tile, nullptr, nullptr, gather, select};
+#endif
 
 }  // namespace bilsh::BILSH_LEVEL

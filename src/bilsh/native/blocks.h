@@ -1,0 +1,44 @@
+// How a scan is cut: blocks of rows that stay in cache, and tasks by rows and by queries.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "threads.h"
+
+namespace bilsh {
+
+inline constexpr std::size_t group = 4;              // queries that share a pass over a block of rows
+inline constexpr std::size_t block_bytes = 1 << 19;  // rows of a block stay in the second-level cache for all queries
+
+inline std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+
+inline std::size_t rows_per_block(std::size_t bytes) {
+    return std::clamp<std::size_t>(block_bytes / std::max<std::size_t>(bytes, 1), 64, 1024) / 16 * 16;
+}
+
+// Work cut by rows and by queries, so that one query on many rows and many queries on few rows both fill the threads.
+struct Grid {
+    std::size_t n_rows, n_queries, rows, queries, row_parts, query_parts;
+
+    Grid(std::size_t n_rows_, std::size_t n_queries_, std::size_t bytes, int n_jobs)
+        : n_rows(n_rows_), n_queries(n_queries_), rows(n_rows_), queries(n_queries_) {
+        const std::size_t wanted = n_jobs > 1 ? 8 * static_cast<std::size_t>(n_jobs) : 1;
+        const std::size_t block = rows_per_block(bytes);
+        rows = std::max<std::size_t>(ceil_div(ceil_div(n_rows, block), wanted), 1) * block;
+        row_parts = ceil_div(n_rows, rows);
+        const std::size_t cuts = std::max<std::size_t>(ceil_div(wanted, std::max<std::size_t>(row_parts, 1)), 1);
+        queries = std::max<std::size_t>(ceil_div(ceil_div(n_queries, group), cuts), 1) * group;
+        query_parts = ceil_div(n_queries, queries);
+    }
+
+    template <class Task>  // task(row, row_end, query, query_end, worker)
+    void run(int n_jobs, const Task& task) const {
+        parallel_for(row_parts * query_parts, n_jobs, [&](std::size_t index, int worker) {
+            const std::size_t row = index / query_parts * rows, query = index % query_parts * queries;
+            task(row, std::min(row + rows, n_rows), query, std::min(query + queries, n_queries), worker);
+        });
+    }
+};
+
+}  // namespace bilsh

@@ -1,0 +1,133 @@
+// Table look-ups with rows in lanes, compiled once per instruction set; plain loops and intrinsics only.
+#include "score_kernels.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace bilsh::BILSH_LEVEL {
+namespace {
+
+using std::size_t;
+using std::uint32_t;
+using std::uint8_t;
+
+inline void look_up_row(const uint8_t* row, size_t n_bytes, const float* tables, float* partial) {
+    float sum = *partial;
+    for (size_t j = 0; j < n_bytes; ++j, tables += floats_per_byte) {
+        sum += tables[row[j] & 15];
+        sum += tables[16 + (row[j] >> 4)];
+    }
+    *partial = sum;
+}
+
+#if defined(__AVX512VPOPCNTDQ__)
+
+constexpr size_t lanes = 16;
+
+// Word w (four bytes) of sixteen rows in x[w], for up to sixteen words; bytes beyond n_bytes are zero.
+inline void load_words(const uint8_t* const* rows, size_t n_bytes, __m512i* x) {
+    const __mmask64 mask = ~std::uint64_t{0} >> (64 - n_bytes);
+    __m512i y[16];
+    for (int i = 0; i < 16; ++i) y[i] = _mm512_maskz_loadu_epi8(mask, rows[i]);
+    for (int i = 0; i < 16; i += 2) {
+        x[i] = _mm512_unpacklo_epi32(y[i], y[i + 1]);
+        x[i + 1] = _mm512_unpackhi_epi32(y[i], y[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) {
+        y[i] = _mm512_unpacklo_epi64(x[i], x[i + 2]);
+        y[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 2]);
+        y[i + 2] = _mm512_unpacklo_epi64(x[i + 1], x[i + 3]);
+        y[i + 3] = _mm512_unpackhi_epi64(x[i + 1], x[i + 3]);
+    }
+    for (int i = 0; i < 4; ++i) {
+        x[i] = _mm512_shuffle_i32x4(y[i], y[i + 4], 0x88);
+        x[i + 4] = _mm512_shuffle_i32x4(y[i], y[i + 4], 0xdd);
+        x[i + 8] = _mm512_shuffle_i32x4(y[i + 8], y[i + 12], 0x88);
+        x[i + 12] = _mm512_shuffle_i32x4(y[i + 8], y[i + 12], 0xdd);
+    }
+    for (int i = 0; i < 8; ++i) {
+        y[i] = _mm512_shuffle_i32x4(x[i], x[i + 8], 0x88);
+        y[i + 8] = _mm512_shuffle_i32x4(x[i], x[i + 8], 0xdd);
+    }
+    for (int i = 0; i < 16; ++i) x[i] = y[i];
+}
+
+// G groups of sixteen rows share each table that is loaded.
+template <int G>
+inline void look_up_groups(const uint8_t* const* rows, size_t n_bytes, const float* tables, float* partial) {
+    alignas(64) uint32_t words[G][16][16];
+    for (int g = 0; g < G; ++g) {
+        __m512i x[16];
+        load_words(rows + 16 * g, n_bytes, x);
+        for (int i = 0; i < 16; ++i) _mm512_store_si512(words[g][i], x[i]);
+    }
+    __m512 sum[G];
+    for (int g = 0; g < G; ++g) sum[g] = _mm512_loadu_ps(partial + 16 * g);
+    for (size_t w = 0; w < (n_bytes + 3) / 4; ++w) {
+        __m512i index[G];
+        for (int g = 0; g < G; ++g) index[g] = _mm512_load_si512(words[g][w]);
+        for (int half = 0; half < 8; ++half, tables += 16) {
+            const __m512 table = _mm512_loadu_ps(tables);
+            for (int g = 0; g < G; ++g) {
+                // Only the low four bits of an index count.
+                sum[g] = _mm512_add_ps(sum[g], _mm512_permutexvar_ps(index[g], table));
+                index[g] = _mm512_srli_epi32(index[g], 4);
+            }
+        }
+    }
+    for (int g = 0; g < G; ++g) _mm512_storeu_ps(partial + 16 * g, sum[g]);
+}
+
+#elif defined(__AVX2__)
+
+constexpr size_t lanes = 8;
+
+template <int G>
+inline void look_up_groups(const uint8_t* const* rows, size_t n_bytes, const float* tables, float* partial) {
+    __m256 sum[G];
+    for (int g = 0; g < G; ++g) sum[g] = _mm256_loadu_ps(partial + 8 * g);
+    for (size_t j = 0; j < n_bytes; j += 4) {
+        const size_t n = n_bytes - j < 4 ? n_bytes - j : 4;
+        __m256i index[G];
+        for (int g = 0; g < G; ++g) {
+            alignas(32) uint32_t word[8] = {};
+            for (int i = 0; i < 8; ++i)
+                if (n == 4)
+                    __builtin_memcpy(&word[i], rows[8 * g + i] + j, 4);
+                else
+                    __builtin_memcpy(&word[i], rows[8 * g + i] + j, n);
+            index[g] = _mm256_load_si256(reinterpret_cast<const __m256i*>(word));
+        }
+        for (int half = 0; half < 8; ++half, tables += 16) {
+            const __m256 low = _mm256_loadu_ps(tables), high = _mm256_loadu_ps(tables + 8);
+            for (int g = 0; g < G; ++g) {
+                // Bit 3 of the half byte, moved to the sign, chooses between the two halves of the table.
+                const __m256 upper = _mm256_castsi256_ps(_mm256_slli_epi32(index[g], 28));
+                sum[g] = _mm256_add_ps(sum[g], _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index[g]),
+                                                               _mm256_permutevar8x32_ps(high, index[g]), upper));
+                index[g] = _mm256_srli_epi32(index[g], 4);
+            }
+        }
+    }
+    for (int g = 0; g < G; ++g) _mm256_storeu_ps(partial + 8 * g, sum[g]);
+}
+
+#endif
+
+void look_up(const uint8_t* const* rows, size_t n_rows, size_t n_bytes, const float* tables, float* partial) {
+    if (n_bytes == 0) return;
+    size_t r = 0;
+#if defined(__AVX2__)
+    for (; r + 4 * lanes <= n_rows; r += 4 * lanes) look_up_groups<4>(rows + r, n_bytes, tables, partial + r);
+    for (; r + lanes <= n_rows; r += lanes) look_up_groups<1>(rows + r, n_bytes, tables, partial + r);
+#endif
+    for (; r < n_rows; ++r) look_up_row(rows[r], n_bytes, tables, partial + r);
+}
+
+}  // namespace
+
+extern const ScoreKernels score_kernels;
+const ScoreKernels score_kernels = {look_up};
+
+}  // namespace bilsh::BILSH_LEVEL

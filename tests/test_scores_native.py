@@ -1,0 +1,126 @@
+"""Asymmetric scores: against float64 with their bound, and bit for bit on all levels, threads and slabs."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bilsh import _native
+
+LEVELS = _native.levels()
+
+
+@pytest.fixture(autouse=True)
+def _best_level_afterwards():
+    yield
+    _native.force_level("auto")
+
+
+def cut(codes, edges):
+    return [np.ascontiguousarray(part) for part in np.split(codes, edges, axis=1)]
+
+
+def error_bound(weights, bias, n_bytes):
+    """What scores.h promises, to first order; twice that covers the higher orders."""
+    return 2 * (133 + n_bytes / 64) * 2.0**-24 * (np.abs(bias) + np.abs(weights).sum(axis=1))[:, None]
+
+
+@st.composite
+def scorings(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_bits = draw(st.one_of(st.integers(1, 100), st.integers(101, 2400)))
+    n = draw(st.one_of(st.integers(0, 40), st.integers(41, 300)))
+    n_queries = draw(st.integers(0, 5))
+    distinct = rng.random((draw(st.integers(1, 400)), n_bits)) < 0.5
+    codes = np.packbits(distinct[rng.integers(0, len(distinct), n)], axis=1, bitorder="little")
+    weights = rng.standard_normal((n_queries, n_bits), dtype=np.float32)
+    bias = rng.standard_normal(n_queries, dtype=np.float32)
+    edges = sorted(draw(st.lists(st.integers(0, codes.shape[1]), max_size=3)))
+    return codes, weights, bias, edges, draw(st.integers(1, 3)), draw(st.sampled_from(LEVELS))
+
+
+def one_by_one(codes, weights, bias):
+    """The order of additions that scores.h fixes, in NumPy float32."""
+    n_bits = 8 * codes.shape[1]
+    padded = np.zeros((len(weights), n_bits), dtype=np.float32)
+    padded[:, : weights.shape[1]] = weights
+    bits = np.unpackbits(codes, axis=1, bitorder="little")[None].astype(np.float32)
+    terms = (padded[:, None, :] * bits).reshape(len(weights), len(codes), n_bits // 4, 4)
+    entries = (terms[..., 0] + terms[..., 1]) + (terms[..., 2] + terms[..., 3])
+    total = np.zeros((len(weights), len(codes)), dtype=np.float32)
+    for start in range(0, n_bits // 4, 128):
+        partial = np.zeros_like(total)
+        for entry in np.moveaxis(entries[..., start : start + 128], -1, 0):
+            partial += entry
+        total += partial
+    return total + bias[:, None]
+
+
+@given(scorings())
+@settings(max_examples=150, deadline=None)
+def test_scores_follow_the_stated_order_and_bound(scoring):
+    codes, weights, bias, edges, n_jobs, level = scoring
+    _native.force_level(level)
+    found = _native.scores(weights, bias, cut(codes, edges), n_jobs)
+    np.testing.assert_array_equal(found, one_by_one(codes, weights, bias))
+    bits = np.unpackbits(codes, axis=1, bitorder="little", count=weights.shape[1]).astype(np.float64)
+    exact = bias.astype(np.float64)[:, None] + weights.astype(np.float64) @ bits.T
+    assert (np.abs(found - exact) <= error_bound(weights, bias, codes.shape[1])).all()
+
+
+@given(scorings(), st.integers(0, 30), st.booleans(), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_top_k_is_the_head_of_the_sorted_scores(scoring, k, with_ids, with_deaths):
+    codes, weights, bias, edges, n_jobs, level = scoring
+    rng = np.random.default_rng(k)
+    n = len(codes)
+    ids = rng.permutation(n) * 2 - 9 if with_ids else None
+    living = rng.random(n) < 0.5 if with_deaths else np.ones(n, dtype=bool)
+    alive = np.packbits(living, bitorder="little") if with_deaths else None
+    slabs = cut(codes, edges)
+    every = _native.scores(weights, bias, slabs)
+    _native.force_level(level)
+    found_ids, found = _native.score_top_k(weights, bias, slabs, k, ids, alive, n_jobs)
+    assert found.shape == found_ids.shape == (len(weights), min(k, living.sum()))
+    names = np.arange(n) if ids is None else ids
+    for row, values in enumerate(every):
+        expected = np.lexsort((names, -values))
+        expected = expected[living[expected]][:k]
+        np.testing.assert_array_equal(found_ids[row], names[expected])
+        np.testing.assert_array_equal(found[row], values[expected])
+
+
+@given(scorings(), st.integers(0, 90))
+@settings(max_examples=80, deadline=None)
+def test_rows_asked_for_get_the_same_scores(scoring, per_query):
+    codes, weights, bias, edges, n_jobs, level = scoring
+    if len(codes) == 0:
+        return
+    slabs = cut(codes, edges)
+    rows = np.random.default_rng(per_query).integers(0, len(codes), (len(weights), per_query))
+    every = _native.scores(weights, bias, slabs)
+    _native.force_level(level)
+    found = _native.score_rows(weights, bias, slabs, rows, n_jobs)
+    np.testing.assert_array_equal(found, np.take_along_axis(every, rows, axis=1))
+
+
+def test_negative_scores_and_zeros_keep_their_order():
+    codes = np.arange(4, dtype=np.uint8)[:, None]
+    weights, bias = np.array([[-1.0, -2.0]], dtype=np.float32), np.zeros(1, dtype=np.float32)
+    ids, found = _native.score_top_k(weights, bias, [codes], 4)
+    assert ids.tolist() == [[0, 1, 2, 3]]
+    assert found.tolist() == [[0.0, -1.0, -2.0, -3.0]]
+
+
+def test_mismatched_arguments_are_refused():
+    codes = np.zeros((4, 2), dtype=np.uint8)
+    weights, bias = np.zeros((3, 16), dtype=np.float32), np.zeros(3, dtype=np.float32)
+    with pytest.raises(ValueError, match="bias must have one entry per query, 3; got 2"):
+        _native.scores(weights, bias[:2], [codes])
+    with pytest.raises(ValueError, match="2 bytes per code; the queries have 3"):
+        _native.scores(np.zeros((3, 17), dtype=np.float32), bias, [codes])
+    with pytest.raises(ValueError, match="one row per query, 3; got 1"):
+        _native.score_rows(weights, bias, [codes], np.zeros((1, 2), dtype=np.int64))
+    for row in (-1, 4):
+        with pytest.raises(ValueError, match=f"rows must be from 0 to 4 - 1; got {row}"):
+            _native.score_rows(weights, bias, [codes], np.full((3, 1), row))
