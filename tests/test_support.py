@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from support import assert_mean, assert_proportion, pair_with_spectrum, rng_from
 
 from bilsh.theory import spectrum_of
+from support import assert_mean, assert_proportion, pair_with_spectrum, rng_from
 
 
 def test_mean_is_accepted_and_refused():

@@ -5,10 +5,10 @@ Every sample draws its own w, v, b, t; so samples are independent, whatever the 
 
 import numpy as np
 import pytest
-from support import SEED, assert_mean, assert_proportion, pair_with_spectrum, random_spectrum, rng_from
 
 from bilsh import theory
 from bilsh.theory import BitSharing
+from support import SEED, assert_mean, assert_proportion, pair_with_spectrum, random_spectrum, rng_from
 
 N_BITS = 200_000
 RANKS = [(1, 0.6), (2, 1.5), (5, 1.0), (30, 0.3), (200, 1.2)]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import pair_with_spectrum, random_spectrum, rng_from
 
 from bilsh import theory
 from bilsh.errors import AssumptionWarning, InvalidInputError
+from support import pair_with_spectrum, random_spectrum, rng_from
 
 
 def spectrum_within_lemma_1(seed):

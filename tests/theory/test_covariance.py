@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from support import random_spectrum, rng_from
 
 from bilsh import theory
 from bilsh.errors import InvalidInputError
 from bilsh.theory import BitSharing
 from bilsh.theory.covariance import _exponential_sum
+from support import random_spectrum, rng_from
 
 MODES = ("random", "zero")
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from support import random_spectrum, rng_from
 
 from bilsh import theory
 from bilsh.errors import InvalidInputError
+from support import random_spectrum, rng_from
 
 TOP = {"random": 4 / np.pi**2, "zero": 0.5}
 MODES = ("random", "zero")

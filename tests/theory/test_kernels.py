@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import pair_with_spectrum, rng_from
 
 from bilsh import theory
 from bilsh.errors import InvalidInputError
+from support import pair_with_spectrum, rng_from
 
 spectra = st.lists(st.floats(0, 50), min_size=1, max_size=8)
 
