@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <numeric>
 
 #include "blocks.h"
 #include "hamming_kernels.h"
@@ -36,7 +37,7 @@ class Shortlist {
         hits_.push_back(hit);
         ++counts_[static_cast<std::size_t>(hit.distance)];
         for (++below_; below_ >= kept_;) below_ -= counts_[static_cast<std::size_t>(--bound_)];
-        if (hits_.size() >= 4 * kept_)
+        if (hits_.size() >= 2 * kept_)
             hits_.erase(std::remove_if(hits_.begin(), hits_.end(), [&](const Hit& h) { return h.distance > bound_; }),
                         hits_.end());
     }
@@ -95,7 +96,7 @@ class Batch {
             offsets_.push_back(offset);
             offset += slab.bytes;
         }
-        const std::size_t kept = std::max<std::size_t>(2 * n_seeds_, 256);
+        const std::size_t kept = std::max(2 * n_seeds_, std::clamp<std::size_t>(set.n / 1024, 256, 1024));
         for (Scratch& scratch : scratch_) {
             scratch.survivors.resize(set.slabs.size());
             scratch.bytes.resize(set.slabs.size());
@@ -210,14 +211,64 @@ class Batch {
         items.distances.push_back(hit.distance);
     }
 
-    // Distances of all rows over the first slab, for queries whose shortlist does not hold all that pass.
+    // Reads the first slab again for queries whose shortlist does not hold all that pass. Every sixteenth block tells
+    // whether they are many.
     void collect(const std::vector<std::size_t>& queries) {
-        for (const std::size_t query : queries) {
+        constexpr std::size_t every = 16;
+        const std::size_t n_samples = ceil_div(n_blocks_, every);
+        std::vector<std::size_t> found(n_samples * queries.size());
+        const std::vector<std::uint8_t> parts = parts_of(queries, 0);
+        parallel(n_samples, [&](std::size_t sample, Scratch& scratch) {
+            tiled(0, sample * every, parts, queries.size(), scratch,
+                  [&](std::size_t i, std::size_t, std::size_t n_rows, const std::int32_t* distances) {
+                      found[i * n_samples + sample] +=
+                          kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
+                  });
+        });
+        std::size_t n_sampled = 0;
+        for (std::size_t block = 0; block < n_blocks_; block += every)
+            n_sampled += std::min(block_rows, set_.n - block * block_rows);
+        std::vector<std::size_t> few, many;
+        for (std::size_t i = 0; i < queries.size(); ++i) {
+            const auto counts = found.begin() + static_cast<std::ptrdiff_t>(i * n_samples);
+            const std::size_t n = std::accumulate(counts, counts + static_cast<std::ptrdiff_t>(n_samples), std::size_t{0});
+            (is_dense(n, n_sampled) ? many : few).push_back(queries[i]);
+        }
+        for (const std::size_t query : many) {
             items_[query].all = true;
             items_[query].distances.resize(set_.n);
         }
-        add_all(0, queries);
+        if (!many.empty()) add_all(0, many);
+        if (!few.empty()) list(few);
     }
+
+    void list(const std::vector<std::size_t>& queries) {
+        std::vector<Items> found(queries.size() * n_blocks_);
+        const std::vector<std::uint8_t> parts = parts_of(queries, 0);
+        parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
+            tiled(0, block, parts, queries.size(), scratch,
+                  [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
+                      const std::size_t n =
+                          kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
+                      for (std::size_t j = 0; j < n; ++j) {
+                          const std::size_t at = scratch.chosen[j];
+                          if (set_.is_alive(row + at))
+                              add(found[i * n_blocks_ + block], {distances[at], static_cast<std::int64_t>(row + at)});
+                      }
+                  });
+        });
+        parallel(queries.size(), [&](std::size_t i, Scratch&) {
+            Items& items = items_[queries[i]];
+            for (std::size_t block = 0; block < n_blocks_; ++block) {
+                const Items& more = found[i * n_blocks_ + block];
+                items.rows.insert(items.rows.end(), more.rows.begin(), more.rows.end());
+                items.distances.insert(items.distances.end(), more.distances.begin(), more.distances.end());
+            }
+        });
+    }
+
+    // Where more than a fifth of the rows is left, the tiled pass over all is cheaper than picking them one by one.
+    static bool is_dense(std::size_t found, std::size_t n_rows) { return 5 * found > n_rows; }
 
     void add_all(std::size_t stage, const std::vector<std::size_t>& queries) {
         const std::vector<std::uint8_t> parts = parts_of(queries, stage);
@@ -283,8 +334,7 @@ class Batch {
                 found += kernels_.select(items.distances.data() + row, std::min(block_rows, set_.n - row), limit,
                                          scratch.chosen.data());
             scratch.survivors[stage + 1] += static_cast<std::int64_t>(found);
-            // Where more than a fifth is left, the tiled pass over all rows is cheaper than picking them one by one.
-            if (5 * found > set_.n) return;
+            if (is_dense(found, set_.n)) return;
             Items list;
             visit(query, scratch, [&](std::size_t) { return limit; }, [&](const Hit& hit) { add(list, hit); });
             items = std::move(list);
