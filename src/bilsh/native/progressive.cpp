@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "blocks.h"
@@ -15,6 +16,7 @@ namespace bilsh {
 namespace {
 
 constexpr std::size_t block_rows = 2048;
+constexpr std::size_t most_stored = 1 << 20;  // first-slab distances worth keeping: more would leave the cache
 
 // Items that a query still considers, ascending, and their distances so far. While they are many it is cheaper to keep
 // the distances of all rows, far ones included, and no list.
@@ -87,6 +89,7 @@ class Batch {
           n_jobs_(n_jobs),
           effort_(effort),
           n_blocks_(ceil_div(set.n, block_rows)),
+          first_(queries.n * set.n <= most_stored ? new std::int32_t[queries.n * set.n] : nullptr),
           items_(queries.n),
           evaluated_(queries.n),
           best_(queries.n, Nearest(k)),
@@ -96,7 +99,7 @@ class Batch {
             offsets_.push_back(offset);
             offset += slab.bytes;
         }
-        const std::size_t kept = std::max(2 * n_seeds_, std::clamp<std::size_t>(set.n / 1024, 256, 1024));
+        const std::size_t kept = std::max<std::size_t>(2 * n_seeds_, 256);
         for (Scratch& scratch : scratch_) {
             scratch.survivors.resize(set.slabs.size());
             scratch.bytes.resize(set.slabs.size());
@@ -173,6 +176,7 @@ class Batch {
         parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
             tiled(0, block, parts, queries_.n, scratch,
                   [&](std::size_t query, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
+                      if (first_) std::copy_n(distances, n_rows, first_.get() + query * set_.n + row);
                       Shortlist& list = scratch.shortlists[query];
                       const std::size_t found = kernels_.select(distances, n_rows, list.bound() - 1, scratch.chosen.data());
                       for (std::size_t i = 0; i < found; ++i) {
@@ -211,7 +215,16 @@ class Batch {
         items.distances.push_back(hit.distance);
     }
 
-    // Reads the first slab again for queries whose shortlist does not hold all that pass. Every sixteenth block tells
+    // The distances over the first slab once more, from store or from the codes.
+    template <class Use>
+    void first_again(std::size_t block, const std::vector<std::uint8_t>& parts, const std::vector<std::size_t>& queries,
+                     Scratch& scratch, const Use& use) {
+        if (!first_) return tiled(0, block, parts, queries.size(), scratch, use);
+        const std::size_t row = block * block_rows, n_rows = std::min(block_rows, set_.n - row);
+        for (std::size_t i = 0; i < queries.size(); ++i) use(i, row, n_rows, first_.get() + queries[i] * set_.n + row);
+    }
+
+    // Looks at the first slab again for queries whose shortlist does not hold all that pass. Every sixteenth block tells
     // whether they are many.
     void collect(const std::vector<std::size_t>& queries) {
         constexpr std::size_t every = 16;
@@ -219,7 +232,7 @@ class Batch {
         std::vector<std::size_t> found(n_samples * queries.size());
         const std::vector<std::uint8_t> parts = parts_of(queries, 0);
         parallel(n_samples, [&](std::size_t sample, Scratch& scratch) {
-            tiled(0, sample * every, parts, queries.size(), scratch,
+            first_again(sample * every, parts, queries, scratch,
                   [&](std::size_t i, std::size_t, std::size_t n_rows, const std::int32_t* distances) {
                       found[i * n_samples + sample] +=
                           kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
@@ -246,7 +259,7 @@ class Batch {
         std::vector<Items> found(queries.size() * n_blocks_);
         const std::vector<std::uint8_t> parts = parts_of(queries, 0);
         parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
-            tiled(0, block, parts, queries.size(), scratch,
+            first_again(block, parts, queries, scratch,
                   [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
                       const std::size_t n =
                           kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
@@ -418,6 +431,7 @@ class Batch {
     Effort& effort_;
     const std::size_t n_blocks_;
     std::vector<std::size_t> offsets_;                   // of each slab's bytes in a query
+    std::unique_ptr<std::int32_t[]> first_;              // (query, row) distances over the first slab, if not too many
     std::vector<Items> items_;                           // of each query
     std::vector<std::vector<std::uint32_t>> evaluated_;  // rows whose full distance is known, ascending
     std::vector<Nearest> best_;
