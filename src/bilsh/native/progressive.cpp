@@ -10,6 +10,7 @@
 #include "hamming_kernels.h"
 #include "nearest.h"
 #include "row_block.h"
+#include "shortlist.h"
 #include "threads.h"
 
 namespace bilsh {
@@ -24,42 +25,6 @@ struct Items {
     bool all = false;
     std::vector<std::uint32_t> rows;
     std::vector<std::int32_t> distances;
-};
-
-// The closest items by the first slab, found in ascending order of rows: the best `kept` by (distance, row), and all
-// whose distance is below the bound. A count per distance moves the bound with every item, without sorting.
-class Shortlist {
-  public:
-    Shortlist(std::size_t kept, std::size_t n_bits)
-        : kept_(kept), bound_(static_cast<std::int32_t>(n_bits) + 1), counts_(n_bits + 1) {}
-
-    std::int32_t bound() const { return bound_; }
-    void push(const Hit& hit) {
-        if (hit.distance >= bound_) return;
-        hits_.push_back(hit);
-        ++counts_[static_cast<std::size_t>(hit.distance)];
-        for (++below_; below_ >= kept_;) below_ -= counts_[static_cast<std::size_t>(--bound_)];
-        if (hits_.size() >= 2 * kept_)
-            hits_.erase(std::remove_if(hits_.begin(), hits_.end(), [&](const Hit& h) { return h.distance > bound_; }),
-                        hits_.end());
-    }
-    void absorb(const Shortlist& other) { hits_.insert(hits_.end(), other.hits_.begin(), other.hits_.end()); }
-    // Once all are absorbed: the bound becomes that of the whole, whoever found what.
-    void close() {
-        if (hits_.size() < kept_) return;
-        const auto end = hits_.begin() + static_cast<std::ptrdiff_t>(kept_);
-        std::nth_element(hits_.begin(), end - 1, hits_.end());
-        bound_ = end[-1].distance;
-        hits_.erase(end, hits_.end());
-    }
-    std::vector<Hit>& hits() { return hits_; }
-
-  private:
-    std::size_t kept_;
-    std::size_t below_ = 0;  // hits below the bound
-    std::int32_t bound_;
-    std::vector<std::uint32_t> counts_;  // hits of each distance
-    std::vector<Hit> hits_;
 };
 
 // What one thread writes while it works.
@@ -233,10 +198,10 @@ class Batch {
         const std::vector<std::uint8_t> parts = parts_of(queries, 0);
         parallel(n_samples, [&](std::size_t sample, Scratch& scratch) {
             first_again(sample * every, parts, queries, scratch,
-                  [&](std::size_t i, std::size_t, std::size_t n_rows, const std::int32_t* distances) {
-                      found[i * n_samples + sample] +=
-                          kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
-                  });
+                        [&](std::size_t i, std::size_t, std::size_t n_rows, const std::int32_t* distances) {
+                            found[i * n_samples + sample] +=
+                                kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
+                        });
         });
         std::size_t n_sampled = 0;
         for (std::size_t block = 0; block < n_blocks_; block += every)
@@ -260,15 +225,15 @@ class Batch {
         const std::vector<std::uint8_t> parts = parts_of(queries, 0);
         parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
             first_again(block, parts, queries, scratch,
-                  [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
-                      const std::size_t n =
-                          kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
-                      for (std::size_t j = 0; j < n; ++j) {
-                          const std::size_t at = scratch.chosen[j];
-                          if (set_.is_alive(row + at))
-                              add(found[i * n_blocks_ + block], {distances[at], static_cast<std::int64_t>(row + at)});
-                      }
-                  });
+                        [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
+                            const std::size_t n =
+                                kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
+                            for (std::size_t j = 0; j < n; ++j) {
+                                const std::size_t at = scratch.chosen[j];
+                                if (set_.is_alive(row + at))
+                                    add(found[i * n_blocks_ + block], {distances[at], static_cast<std::int64_t>(row + at)});
+                            }
+                        });
         });
         parallel(queries.size(), [&](std::size_t i, Scratch&) {
             Items& items = items_[queries[i]];
