@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard src/bilsh/native/*)
 
-.PHONY: setup demo test lint types tests clean
+.PHONY: setup demo test lint types tests test-slow clean
 
 setup: $(VENV)/.built
 
@@ -32,6 +32,9 @@ types: setup
 
 tests: setup
 	$(BIN)/python -m pytest --cov --cov-report=term
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
 
 clean:
 	rm -rf $(VENV) build

@@ -6,14 +6,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference import (
-    angle_bit_value,
-    bilinear_form,
-    circulant_product,
-    dot,
-    hadamard_product,
-    kernel_bit_value,
-)
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
@@ -23,6 +15,14 @@ from sklearn.utils.estimator_checks import check_estimator
 import bilsh
 from bilsh import _native
 from bilsh.projections import BilinearMap, CirculantMap, DenseMap, HadamardMap
+from reference import (
+    angle_bit_value,
+    bilinear_form,
+    circulant_product,
+    dot,
+    hadamard_product,
+    kernel_bit_value,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
 

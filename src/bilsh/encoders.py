@@ -464,7 +464,7 @@ class KernelEncoder(Encoder):
     >>> import numpy as np
     >>> from bilsh import KernelEncoder
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(20, 64)).repeat(10, axis=0) + 0.1 * rng.normal(size=(200, 64))  # twenty clusters
+    >>> X = rng.normal(size=(10, 64)).repeat(20, axis=0) + 0.1 * rng.normal(size=(200, 64))  # ten clusters
     >>> KernelEncoder(n_bits=100, bandwidth=3.0, random_state=0).fit(X).transform(X).shape
     (200, 13)
     """

@@ -173,11 +173,12 @@ def test_a_failed_npm_says_what_npm_said(monkeypatch):
 
 def test_openml_rows_become_the_idx_files(monkeypatch):
     rng = np.random.default_rng(0)
-    X = np.repeat(rng.integers(0, 256, (70, 784)).astype(np.float32), 1000, axis=0)
+    X = np.zeros((70000, 784), np.uint8)
+    X[::700] = rng.integers(0, 256, (100, 784))
     y = rng.integers(0, 10, 70000).astype(str)
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *a, **k: (X, y))
     files = named._from_openml()
-    assert files["train-images-idx3-ubyte"] == idx(X[:60000].astype(np.uint8).reshape(-1, 28, 28))
+    assert files["train-images-idx3-ubyte"] == idx(X[:60000].reshape(-1, 28, 28))
     assert files["t10k-labels-idx1-ubyte"] == idx(y[60000:].astype(np.uint8))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh._optional import optional
-from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.errors import BilshError, DataNotFoundError, InvalidInputError
 
 PathLike = str | Path
 
@@ -90,44 +90,44 @@ def _numeric(array: NDArray[Any], source: str) -> NDArray[Any]:
     return array
 
 
+@contextmanager
+def _parsing(file: Path, kind: str) -> Iterator[None]:
+    """Turn whatever a parser raises on a damaged file into one kind of error that names the file."""
+    try:
+        yield
+    except (BilshError, PermissionError, MemoryError):
+        raise
+    except Exception as error:
+        raise InvalidInputError(
+            f"{file} is not a readable {kind} file ({error}). Write or fetch it again."
+        ) from error
+
+
 def read_npy(path: PathLike) -> NDArray[Any]:
     """Memory-map a .npy file (read-only). Files with Python objects inside are refused, not unpickled."""
     file = _existing(path)
-    try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InvalidInputError(
-            f"{file} is not a readable .npy file of numbers ({error}). Write it again with numpy.save."
-        ) from error
-    return _numeric(array, str(file))
+    with _parsing(file, ".npy"):
+        return _numeric(np.load(file, mmap_mode="r", allow_pickle=False), str(file))
 
 
 def read_npz(path: PathLike, key: str | None = None) -> NDArray[Any]:
     """Read one member of an .npz archive; the only one when ``key`` is left out."""
     file = _existing(path)
-    try:
-        with zipfile.ZipFile(file) as archive:
-            sizes = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            info = sizes[_choose(key, list(sizes), file)]
-            if info.file_size > _MAX_DEFLATE * (info.compress_size + 1):
-                raise ValueError(f"member {info.filename} declares an impossible size")
-            with archive.open(info) as member:
-                version = np.lib.format.read_magic(member)
-                header = {(1, 0): np.lib.format.read_array_header_1_0}.get(
-                    version, np.lib.format.read_array_header_2_0
-                )
-                shape, _, dtype = header(member)
-            if prod(shape) * dtype.itemsize > info.file_size:
-                raise ValueError(f"member {info.filename} is too short for shape {shape} of {dtype}")
-            with archive.open(info) as member:
-                array = np.asarray(np.lib.format.read_array(member, allow_pickle=False))
-    except InvalidInputError:
-        raise
-    except (ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
-        raise InvalidInputError(
-            f"{file} is not a readable .npz file of numbers ({error}). Write it again with numpy.savez."
-        ) from error
-    return _numeric(array, f"{info.filename} of {file}")
+    with _parsing(file, ".npz"), zipfile.ZipFile(file) as archive:
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        info = members[_choose(key, list(members), file)]
+        if info.file_size > _MAX_DEFLATE * (info.compress_size + 1):
+            raise ValueError(f"member {info.filename} declares an impossible size")
+        with archive.open(info) as member:
+            version = np.lib.format.read_magic(member)
+            old = version == (1, 0)
+            header = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+            shape, _, dtype = header(member)
+        if prod(shape) * dtype.itemsize > info.file_size:
+            raise ValueError(f"member {info.filename} is too short for shape {shape} of {dtype}")
+        with archive.open(info) as member:
+            array = np.asarray(np.lib.format.read_array(member, allow_pickle=False))
+        return _numeric(array, f"{info.filename} of {file}")
 
 
 def _choose(key: str | None, names: Sequence[str], file: Path, preferred: str | None = None) -> str:
@@ -245,27 +245,22 @@ def read_idx(path: PathLike) -> NDArray[Any]:
     file = _existing(path)
     packed = file.suffix == ".gz"
     size = file.stat().st_size
-    try:
-        with gzip.open(file) if packed else file.open("rb") as stream:
-            magic = stream.read(4)
-            if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not magic[3]:
-                raise ValueError("it does not begin as one")
-            dtype = np.dtype(_IDX_TYPES[magic[2]])
-            shape = tuple(np.frombuffer(stream.read(4 * magic[3]), dtype=">u4").tolist())
-            wanted = prod(shape) * dtype.itemsize
-            offset = 4 + 4 * magic[3]
-            if len(shape) != magic[3] or (
-                wanted > _MAX_DEFLATE * size if packed else wanted + offset != size
-            ):
-                raise ValueError(f"it declares shape {shape} of {dtype}, which its {size} bytes cannot hold")
-            if not packed:
-                return np.asarray(np.memmap(file, dtype=dtype, mode="r", offset=offset, shape=shape))
-            content = stream.read(wanted + 1)
-            if len(content) != wanted:
-                raise ValueError(f"it declares shape {shape} of {dtype} but does not hold {wanted} bytes")
-    except (ValueError, EOFError, gzip.BadGzipFile) as error:
-        raise InvalidInputError(f"{file} is not a readable idx file: {error}. Fetch it again.") from error
-    return np.frombuffer(content, dtype=dtype).reshape(shape)
+    with _parsing(file, "idx"), gzip.open(file) if packed else file.open("rb") as stream:
+        magic = stream.read(4)
+        if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not magic[3]:
+            raise ValueError("it does not begin as one")
+        dtype = np.dtype(_IDX_TYPES[magic[2]])
+        shape = tuple(np.frombuffer(stream.read(4 * magic[3]), dtype=">u4").tolist())
+        wanted = prod(shape) * dtype.itemsize
+        offset = 4 + 4 * magic[3]
+        if len(shape) != magic[3] or (wanted > _MAX_DEFLATE * size if packed else wanted + offset != size):
+            raise ValueError(f"it declares shape {shape} of {dtype}, which its {size} bytes cannot hold")
+        if not packed and wanted:
+            return np.asarray(np.memmap(file, dtype=dtype, mode="r", offset=offset, shape=shape))
+        content = stream.read(wanted + 1)
+        if len(content) != wanted:
+            raise ValueError(f"it declares shape {shape} of {dtype} but does not hold {wanted} bytes")
+        return np.frombuffer(content, dtype=dtype).reshape(shape)
 
 
 def read_parquet(path: PathLike, key: str | None = None) -> NDArray[Any]:
@@ -284,41 +279,32 @@ def read_parquet(path: PathLike, key: str | None = None) -> NDArray[Any]:
     """
     file = _existing(path)
     parquet = optional("pyarrow.parquet", "Reading Parquet files")
-    try:
-        source = parquet.ParquetFile(file, memory_map=True)
-        schema = source.schema_arrow
-        lists = [f.name for f in schema if str(f.type).startswith(("list", "fixed_size_list", "large_list"))]
+    compute = optional("pyarrow.compute", "Reading Parquet files")
+    with _parsing(file, "Parquet"), parquet.ParquetFile(file, memory_map=True) as source:
+        kinds = ("list", "fixed_size_list", "large_list")
+        lists = [field.name for field in source.schema_arrow if str(field.type).startswith(kinds)]
         if key is None and not lists:
-            table = source.read()
-            columns = [_numeric(c.to_numpy(), f"a column of {file}") for c in table.columns]
-            return np.stack(columns, axis=1) if columns else np.empty((table.num_rows, 0))
+            columns = source.read().columns
+            return np.stack([_numeric(c.to_numpy(), f"a column of {file}") for c in columns], axis=1)
         name = _choose(key, lists, file)
         column = source.read(columns=[name]).column(name).combine_chunks()
-    except (ValueError, OSError) as error:
-        if isinstance(error, InvalidInputError):
-            raise
-        raise InvalidInputError(f"{file} is not a readable Parquet file ({error}).") from error
-    lengths = optional("pyarrow.compute", "Reading Parquet files").list_value_length(column).unique()
-    if column.null_count or len(lengths) > 1:
-        raise InvalidInputError(
-            f"Column {name} of {file} has missing lists or lists of different lengths; expected equal ones."
-        )
-    values = _numeric(column.flatten().to_numpy(zero_copy_only=False), f"column {name} of {file}")
-    return values.reshape(len(column), lengths[0].as_py() if len(lengths) else 0)
+        lengths = compute.list_value_length(column).unique()
+        if column.null_count or len(lengths) > 1:
+            raise InvalidInputError(
+                f"Column {name} of {file} has missing lists or lists of different lengths."
+            )
+        values = _numeric(column.flatten().to_numpy(zero_copy_only=False), f"column {name} of {file}")
+        return values.reshape(len(column), lengths[0].as_py() if len(lengths) else 0)
 
 
 def read_hdf5(path: PathLike, key: str | None = None) -> NDArray[Any]:
     """Read one dataset of an HDF5 file (needs h5py): ``key``, else the only one, else "train"."""
     file = _existing(path)
     h5py = optional("h5py", "Reading HDF5 files")
-    try:
-        with h5py.File(file, "r") as source:
-            own = [n for n in source if isinstance(source.get(n, getlink=True), h5py.HardLink)]
-            names = [n for n in own if isinstance(source[n], h5py.Dataset)]
-            name = _choose(key, names, file, preferred="train")
-            return _hdf5_array(source[name], file)
-    except OSError as error:
-        raise InvalidInputError(f"{file} is not a readable HDF5 file ({error}).") from error
+    with _parsing(file, "HDF5"), h5py.File(file, "r") as source:
+        own = [n for n in source if isinstance(source.get(n, getlink=True), h5py.HardLink)]
+        names = [n for n in own if isinstance(source[n], h5py.Dataset)]
+        return _hdf5_array(source[_choose(key, names, file, preferred="train")], file)
 
 
 def _hdf5_array(dataset: Any, file: Path) -> NDArray[Any]:

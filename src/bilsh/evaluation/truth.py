@@ -44,7 +44,7 @@ class Neighborhoods:
         return np.diff(self.offsets)
 
     @classmethod
-    def from_ids(cls, ids: ArrayLike | Sequence[ArrayLike]) -> "Neighborhoods":
+    def from_ids(cls, ids: NDArray[Any] | Sequence[ArrayLike]) -> "Neighborhoods":
         """Build from an (q, k) matrix of ids or a list of id arrays.
 
         Examples
@@ -52,7 +52,7 @@ class Neighborhoods:
         >>> Neighborhoods.from_ids([[4, 2], [7, 1]])[1]
         array([1, 7])
         """
-        rows = [np.unique(np.asarray(row, dtype=np.int64)) for row in ids]  # type: ignore[union-attr]
+        rows = [np.unique(np.asarray(row, dtype=np.int64)) for row in ids]
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
         return cls(offsets, np.concatenate([np.empty(0, np.int64), *rows]))
 
@@ -219,9 +219,10 @@ def exact_within(
         inside = squared < radius * radius
         # The three dot products err by at most d * eps * (|x|^2 + |y|^2) together; twice that to be safe.
         slack = 2.0 * np.finfo(np.float64).eps * (X.shape[1] + 4) * (q_norms + np.square(block).sum(axis=1))
-        for i, j in zip(*np.nonzero(np.abs(squared - radius * radius) <= slack), strict=True):
-            inside[i, j] = np.sqrt(np.square(block[j] - Q[i]).sum()) < radius
+        unsure = np.abs(squared - radius * radius) <= slack
         for i, row in enumerate(inside):
+            close = np.flatnonzero(unsure[i])
+            row[close] = np.sqrt(np.square(block[close] - Q[i]).sum(axis=1)) < radius
             found[i].append(start + np.flatnonzero(row))
     return Neighborhoods.from_ids([np.concatenate([np.empty(0, np.int64), *parts]) for parts in found])
 

@@ -176,8 +176,8 @@ def _sum_series(shape: Floats, scale: Floats, thresholds: str, complement: bool)
 
 def _over_spectra(spectrum: Floats, sum_rows: Callable[[Floats, Floats], Floats], at_zero: float) -> Floats:
     """Apply a sum over (shape, scale) to a batch of spectra, in chunks that bound the memory."""
-    # Beyond 1e60 phi is below 1e-30 and nothing changes; the cap keeps products of factors finite.
-    flat = np.minimum(spectrum.reshape(-1, spectrum.shape[-1]), 1e60)
+    # From 1e33 on phi is below 1e-16 and nothing changes; the cap keeps products of squared factors finite.
+    flat = np.minimum(spectrum.reshape(-1, spectrum.shape[-1]), 1e33)
     flat = flat[:, (flat > 0).any(axis=0)] if len(flat) else flat
     scale = np.sqrt(flat.sum(axis=1))
     result = np.full(len(flat), at_zero)
@@ -207,7 +207,7 @@ def bilinear_mismatch_gap(spectrum: Floats, thresholds: str) -> Floats:
         return _sum_series(shape, np.maximum(scale, 1.0), thresholds, complement=True)
 
     # Only large distances need their own sum: elsewhere the subtraction loses nothing.
-    near = SUPREMUM[thresholds] - bilinear_mismatch(spectrum, thresholds)
+    near = np.asarray(SUPREMUM[thresholds] - bilinear_mismatch(spectrum, thresholds))
     far = spectrum.sum(axis=-1) > 1
     near[far] = _over_spectra(spectrum[far], rows, 0.0)
     return near

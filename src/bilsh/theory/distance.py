@@ -90,12 +90,11 @@ def expected_hamming(
     """
     check_kernel(kernel, thresholds, nu)
     values = as_argument(difference, kernel)
-    if kernel == "bilinear":
+    if kernel in ("bilinear", "cauchy"):
         return bilinear_mismatch(values, thresholds)
     if kernel == "angle":
         return values / np.pi
-    split = _SPLITS[kernel]
-    return split(values, thresholds, nu)[0]
+    return _SPLITS[kernel](values, thresholds, nu)[0]
 
 
 def hamming_gap(
@@ -123,7 +122,7 @@ def hamming_gap(
     """
     check_kernel(kernel, thresholds, nu)
     values = as_argument(difference, kernel)
-    if kernel == "bilinear":
+    if kernel in ("bilinear", "cauchy"):
         return bilinear_mismatch_gap(values, thresholds)
     if kernel == "angle":
         return 1 - values / np.pi
@@ -194,12 +193,12 @@ def as_argument(difference: ArrayLike, kernel: str) -> Floats:
     Returns
     -------
     array
-        A spectrum for "bilinear", coordinate differences for "cauchy", else distances or angles.
+        A spectrum for "bilinear" and "cauchy", else distances or angles.
     """
     if kernel == "bilinear":
         return as_spectrum(difference)
     if kernel == "cauchy":
-        return np.sqrt(as_spectrum(np.square(np.asarray(difference))))
+        return cauchy_spectrum(difference)
     values = as_nonnegative(difference, "angle" if kernel == "angle" else "distance")
     if kernel == "angle" and np.any(values > np.pi * (1 + 1e-12)):
         raise InvalidInputError(
@@ -263,15 +262,8 @@ def _matern_split(s: Floats, thresholds: str, nu: float | None) -> tuple[Floats,
     return fraction, gap
 
 
-def _cauchy_split(differences: Floats, thresholds: str, nu: float | None = None) -> tuple[Floats, Floats]:
-    """Use that the Cauchy kernel is a bilinear kernel with every squared difference twice."""
-    spectrum = cauchy_spectrum(differences)
-    return bilinear_mismatch(spectrum, thresholds), bilinear_mismatch_gap(spectrum, thresholds)
-
-
 _SPLITS: dict[str, Callable[[Floats, str, float | None], tuple[Floats, Floats]]] = {
     "gaussian": gaussian_split,
     "laplacian": _laplacian_split,
-    "cauchy": _cauchy_split,
     "matern": _matern_split,
 }

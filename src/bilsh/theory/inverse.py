@@ -117,7 +117,7 @@ def _inverse_spline(
         (-11.0, -3.0, 0.02),
         (-3.0, 4.0, 0.01),
         (4.0, 7.0, 0.02),
-        (7.0, 37.0, 0.25),
+        (7.0, 36.0, 0.25),
     )
     u = np.concatenate([np.arange(*piece) for piece in pieces])
     scale = np.exp(u)

@@ -256,6 +256,41 @@ def test_ann_benchmarks_file_must_fit_together(tmp_path):
         datasets.ann_benchmarks(tmp_path / "x.h5")
 
 
+@pytest.fixture(scope="module")
+def valid_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("valid")
+    X = np.random.default_rng(0).integers(0, 4, (20, 6)).astype(np.float32)
+    np.save(folder / "x.npy", X)
+    np.savez(folder / "x.npz", x=X)
+    np.savez_compressed(folder / "packed.npz", x=X)
+    datasets.write_vecs(folder / "x.fvecs", X)
+    datasets.write_vecs(folder / "x.bvecs", X)
+    (folder / "x-idx").write_bytes(idx(X.astype(np.uint8)))
+    (folder / "x-idx.gz").write_bytes(gzip.compress(idx(X.astype(np.uint8))))
+    pq.write_table(pa.table({"v": X.tolist()}), folder / "x.parquet")
+    with h5py.File(folder / "x.h5", "w") as file:
+        file.create_dataset("train", data=X, chunks=(5, 6), compression="gzip")
+    return sorted(folder.iterdir())
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_a_damaged_file_gives_numbers_or_our_error_never_another(data, valid_files, tmp_path_factory):
+    source = data.draw(st.sampled_from(valid_files))
+    content = bytearray(source.read_bytes())
+    for _ in range(data.draw(st.integers(0, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    del content[data.draw(st.integers(len(content) // 2, len(content))) :]
+    damaged = tmp_path_factory.getbasetemp() / source.name
+    damaged.write_bytes(content)
+    try:
+        array = datasets.load(damaged)
+    except InvalidInputError as error:
+        assert str(damaged) in str(error)  # noqa: PT017
+    else:
+        assert array.dtype.kind in "fiub"
+
+
 def test_load_explains_unknown_names(tmp_path):
     with pytest.raises(DataNotFoundError, match="does not exist"):
         datasets.load(tmp_path / "x.npy")
