@@ -75,7 +75,7 @@ def assert_covers(shares, false_fail=1e-6):
 
 @pytest.mark.parametrize("name", ["bilinear", "dense", "angle"])
 def test_intervals_cover_on_digits(name):
-    assert_covers(coverage(ENCODERS[name], DIGITS[:600], 100 if name == "bilinear" else 30, SEED))
+    assert_covers(coverage(ENCODERS[name], DIGITS[:600], 60 if name == "bilinear" else 30, SEED))
 
 
 @pytest.mark.slow
@@ -119,8 +119,9 @@ def test_the_linear_share_of_the_covariance_is_a_share():
     spectra = np.random.default_rng(0).exponential(size=(20, 30)) * np.geomspace(1e-3, 1, 20)[:, None]
     for thresholds in ("zero", "random"):
         share = linear_covariance(spectra, thresholds) / theory.bit_covariance(spectra, thresholds=thresholds)
-        assert (share > 0.3).all()
         assert (share < 1.02).all()
+        assert (share[:10] > 0.9).all(), "close items: nearly all of it is linear"
+        assert (share > 0).all()
 
 
 def test_complete_orthogonal_grids_keep_only_the_norms():
@@ -173,7 +174,12 @@ def test_asymmetric_scores_give_back_distances(kernel, nu):
     values = []
     for seed in range(400):
         encoder = bilsh.KernelEncoder(
-            n_bits=64, kernel=kernel, nu=nu, bandwidth=1.0, projection="dense", random_state=1000 * SEED + seed
+            n_bits=64,
+            kernel=kernel,
+            nu=nu,
+            bandwidth=1.0,
+            projection="dense",
+            random_state=1000 * SEED + seed,
         ).fit(X)
         bits = 2.0 * bilsh.unpack(encoder.transform(X[1:]), 64) - 1
         values.append(np.mean(np.cos(encoder.phases(X[:1])) * bits) * np.pi / 2)
@@ -248,7 +254,9 @@ def test_bits_needed_keeps_its_word_for_independent_bits():
     """Exact binomial tails at the answer: the union bound over 1000 pairs holds at every p."""
     k = bilsh.bits_needed(0.05, 0.9, 1000)
     p = np.linspace(0.01, 0.5, 50)
-    tails = stats.binom.sf(np.floor(k * (p + 0.05)), k, p) + stats.binom.cdf(np.ceil(k * (p - 0.05)) - 1, k, p)
+    tails = stats.binom.sf(np.floor(k * (p + 0.05)), k, p) + stats.binom.cdf(
+        np.ceil(k * (p - 0.05)) - 1, k, p
+    )
     assert 1000 * tails.max() <= 0.1
     assert bilsh.bits_needed(0.025, 0.9, 1000) == pytest.approx(4 * k, rel=0.01)
 
