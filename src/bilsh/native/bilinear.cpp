@@ -220,7 +220,9 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
 void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
     const EncodeKernels& kernels = encode_kernels(current_level());
     const std::size_t lanes = kernels.tile_items;
-    const std::size_t rest = n % lanes, tiles = n / lanes + (2 * rest >= lanes ? 1 : 0);
+    // A tile costs the same however few items it holds. Long chains make the path of few items nearly as fast per item.
+    const std::size_t rest = n % lanes, worth_a_tile = second_dim_ < 64 ? lanes / 2 : lanes * 3 / 4;
+    const std::size_t tiles = n / lanes + (rest >= worth_a_tile ? 1 : 0);
     parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
         const std::size_t items = std::min(lanes, n - t * lanes);
         if (source_.empty() && 2 * first_rows_ <= first_dim_)
