@@ -95,6 +95,7 @@ CASES = {
         "a": 9, "d_w": 8, "c": 6, "d_v": 7, "k": 30, "d": 50, "scramble": True, "left_first": False,
     },
     "few rows first": {"a": 5, "d_w": 23, "c": 7, "d_v": 19, "k": 30},
+    "most rows unused": {"a": 300, "d_w": 20, "c": 200, "d_v": 5, "k": 6},
     "repeated pairs": {"a": 40, "d_w": 6, "c": 40, "d_v": 18, "k": 130, "repeat": True},
     "few of many pairs": {"a": 100, "d_w": 4, "c": 90, "d_v": 33, "k": 203},
     "wide": {"a": 26, "d_w": 3, "c": 50, "d_v": 70, "k": 1300},

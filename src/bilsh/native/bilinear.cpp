@@ -18,21 +18,32 @@ std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / 
 }  // namespace
 
 struct BilinearPlan::Design {
-    std::vector<uint64_t> pair;   // (row of first) << 32 | row of second, ascending
-    std::vector<uint32_t> value;  // per bit
+    std::vector<uint32_t> first, second;  // rows that some pair uses, ascending
+    std::vector<uint64_t> pair;           // (place in first) << 32 | place in second, ascending
+    std::vector<uint32_t> value;          // per bit, its pair
 
-    Design(const int32_t* pairs, std::size_t k, bool left_first) : pair(k), value(k) {
+    Design(const int32_t* pairs, std::size_t k, bool left_first) : first(k), second(k), pair(k), value(k) {
         for (std::size_t r = 0; r < k; ++r) {
-            const auto left = static_cast<uint64_t>(pairs[2 * r]), right = static_cast<uint64_t>(pairs[2 * r + 1]);
-            pair[r] = left_first ? left << 32 | right : right << 32 | left;
+            first[r] = static_cast<uint32_t>(pairs[2 * r + (left_first ? 0 : 1)]);
+            second[r] = static_cast<uint32_t>(pairs[2 * r + (left_first ? 1 : 0)]);
         }
-        std::vector<uint64_t> distinct = pair;
-        std::sort(distinct.begin(), distinct.end());
-        distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-        for (std::size_t r = 0; r < k; ++r)
-            value[r] = static_cast<uint32_t>(std::lower_bound(distinct.begin(), distinct.end(), pair[r]) -
-                                             distinct.begin());
-        pair = std::move(distinct);
+        const std::vector<uint32_t> first_place = number(first), second_place = number(second);
+        for (std::size_t r = 0; r < k; ++r) pair[r] = static_cast<uint64_t>(first_place[r]) << 32 | second_place[r];
+        value = number(pair);
+    }
+
+    // Leaves the distinct entries, ascending, and returns the place of each former entry among them.
+    template <class T>
+    static std::vector<uint32_t> number(std::vector<T>& entries) {
+        const std::vector<T> all = entries;
+        std::sort(entries.begin(), entries.end());
+        entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+        std::vector<uint32_t> place;
+        place.reserve(all.size());
+        for (const T& entry : all)
+            place.push_back(static_cast<uint32_t>(std::lower_bound(entries.begin(), entries.end(), entry) -
+                                                  entries.begin()));
+        return place;
     }
 };
 
@@ -46,17 +57,19 @@ BilinearPlan::BilinearPlan(const BilinearShape& shape, const float* left, const 
                            bool left_first)
     : Plan(Bits(design.value, design.pair.size(), offsets, tau)),
       d_(shape.d),
-      first_rows_(left_first ? shape.left_rows : shape.right_rows),
+      first_rows_(design.first.size()),
       first_dim_(left_first ? shape.left_dim : shape.right_dim),
-      second_rows_(left_first ? shape.right_rows : shape.left_rows),
+      second_rows_(design.second.size()),
       second_dim_(left_first ? shape.right_dim : shape.left_dim) {
     const float* first = left_first ? left : right;
     const float* second = left_first ? right : left;
-    first_.assign(first, first + first_rows_ * first_dim_);
+    first_.resize(first_rows_ * first_dim_);
+    for (std::size_t i = 0; i < first_rows_; ++i)
+        std::copy_n(first + design.first[i] * first_dim_, first_dim_, first_.data() + i * first_dim_);
     const std::size_t second_stride = round_up(second_dim_, row_padding);
     second_.assign(second_rows_ * second_stride, 0.0f);
     for (std::size_t j = 0; j < second_rows_; ++j)
-        std::copy_n(second + j * second_dim_, second_dim_, second_.data() + j * second_stride);
+        std::copy_n(second + design.second[j] * second_dim_, second_dim_, second_.data() + j * second_stride);
 
     const std::size_t size = first_dim_ * second_dim_;
     source_.resize(size);
@@ -139,23 +152,16 @@ void BilinearPlan::run_tile(const EncodeKernels& kernels, const float* x, std::s
     bits_.pack_tile(kernels, planes, n_items, output, item);
 }
 
-// Many items, but few rows of `first`: stage 1 reads each item as it lies, and its smaller result is interleaved.
+// Many items whose entries need no rearrangement, but few rows of `first`: stage 1 reads each item as it lies, and its smaller result is interleaved.
 void BilinearPlan::run_tile_of_few_rows(const EncodeKernels& kernels, const float* x, std::size_t n_items,
                                         Output output, std::size_t item) const {
-    const std::size_t lanes = kernels.tile_items, width = round_up(second_dim_, 16);
+    const std::size_t lanes = kernels.tile_items, width = round_up(second_dim_, row_padding);
     const std::size_t item_stride = first_rows_ * width + 16;
     Workspace& space = workspace();
     float* rows = space.tile.floats(n_items * item_stride);
-    for (std::size_t t = 0; t < n_items; ++t) {
-        const float* matrix = x + t * d_;
-        if (!source_.empty()) {
-            float* arranged = space.matrices.floats(first_dim_ * second_dim_);
-            kernels.rearrange(matrix, d_, source_.data(), first_dim_ * second_dim_, arranged);
-            matrix = arranged;
-        }
-        kernels.multiply(first_row_.data(), first_rows_, matrix, second_dim_, second_dim_, first_dim_,
+    for (std::size_t t = 0; t < n_items; ++t)
+        kernels.multiply(first_row_.data(), first_rows_, x + t * d_, second_dim_, second_dim_, first_dim_,
                          rows + t * item_stride, width, false);
-    }
     const std::size_t rows_at_once = 12;
     float* projected = space.projected.floats(rows_at_once * width * lanes);
     uint8_t* planes = space.planes.bytes(lanes / 8 * bits_.plane_stride());
@@ -183,7 +189,7 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
     const std::size_t grid_stride = round_up(second_rows_, 64);
     const std::size_t n_values = grid ? first_rows_ * grid_stride : pair_row_.size();
     float* values = workspace().values.floats(n * n_values);
-    const std::size_t stride = round_up(second_dim_, 16) + 16;
+    const std::size_t stride = round_up(second_dim_, row_padding) + 16;
     // Blocks of rows that stay in the cache and, with several threads, are small enough to be shared out evenly.
     const std::size_t share = n_jobs > 1 ? (first_rows_ + 4 * n_jobs - 1) / (4 * n_jobs) : first_rows_;
     const std::size_t rows_at_once =

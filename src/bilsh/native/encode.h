@@ -75,7 +75,7 @@ class BilinearPlan final : public Plan {
     void run(const float* x, std::size_t n, Output output, int n_jobs) const override;
 
   private:
-    struct Design;  // the distinct pairs, and which one each bit uses
+    struct Design;  // the rows and distinct pairs in use, and the pair of each bit
     BilinearPlan(const BilinearShape& shape, const float* left, const float* right, Design design,
                  const float* offsets, const float* tau, const int32_t* permutation, const float* signs,
                  bool left_first);

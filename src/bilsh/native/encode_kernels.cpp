@@ -284,8 +284,7 @@ void write_item(const float* values, const uint32_t* index, float scale, const f
 }  // namespace
 
 extern const EncodeKernels encode_table;
-const EncodeKernels encode_table = {W,           T,           multiply,      dots,       interleave, rearrange,
-                                    quantize_tile, write_tile, pack_planes, quantize_item, write_item, generate,
-                                    hadamard};
+const EncodeKernels encode_table = {T,          multiply,    dots,          interleave, rearrange, quantize_tile,
+                                    write_tile, pack_planes, quantize_item, write_item, generate,  hadamard};
 
 }  // namespace bilsh::BILSH_LEVEL
