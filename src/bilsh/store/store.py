@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -18,7 +19,6 @@ from bilsh.encoders import Encoder
 from bilsh.errors import (
     CorruptEncoderError,
     CorruptStore,
-    IncompatibleCodesError,
     InvalidInputError,
     InvalidTypeError,
 )
@@ -26,7 +26,7 @@ from bilsh.store import maintenance
 from bilsh.store.change import Change
 from bilsh.store.files import Disk
 from bilsh.store.ids import Names, as_names, as_strings, show
-from bilsh.store.inputs import as_codes, as_metadata, as_vectors, in_batches
+from bilsh.store.inputs import Rows, encoded, ready
 from bilsh.store.items import Items, walk
 from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file
@@ -271,7 +271,9 @@ class Store:
         int
             Number of items added.
         """
-        return self._insert(self._encoded(X, ids, metadata), overwrite=False)
+        return self._insert(
+            encoded(self._now.manifest, lambda: self.encoder, X, ids, metadata), overwrite=False
+        )
 
     def add_codes(
         self,
@@ -294,7 +296,9 @@ class Store:
         fingerprint : str or None
             Fingerprint of the encoder that made the codes; another one than the store's is refused.
         """
-        return self._insert(self._ready(codes, ids, vectors, metadata, fingerprint), overwrite=False)
+        return self._insert(
+            ready(self._now.manifest, codes, ids, vectors, metadata, fingerprint), overwrite=False
+        )
 
     def upsert(self, X: Any, ids: Any, *, metadata: Any = None) -> int:
         """Encode items and add them, in place of items with the same ids; otherwise as :meth:`add`."""
@@ -302,7 +306,9 @@ class Store:
             raise InvalidInputError(
                 "upsert needs ids: they say which items to replace. Use add for new items."
             )
-        return self._insert(self._encoded(X, ids, metadata), overwrite=True)
+        return self._insert(
+            encoded(self._now.manifest, lambda: self.encoder, X, ids, metadata), overwrite=True
+        )
 
     def delete(self, ids: ArrayLike) -> int:
         """Delete items; durable when it returns. Ids that are not there are passed over.
@@ -312,14 +318,12 @@ class Store:
         int
             Number of items deleted.
         """
-        with self._changing:
-            names = as_names(ids, self.id_kind, unique=False)
-            with self._change() as change:
-                return change.bury(names)
+        with self._change() as change:
+            return change.bury(as_names(ids, change.id_kind, unique=False))
 
     def compact(self) -> None:
         """Rewrite everything as one segment without deleted rows; needs that much free space for a while."""
-        with self._changing, self._change() as change:
+        with self._change() as change:
             change.merge_all()
 
     def verify(self, deep: bool = False) -> Verification:
@@ -388,82 +392,28 @@ class Store:
             result[hit] = segment.strings(segment.keys_at(rows[hit]))
         return result.reshape(ids.shape)
 
-    def _encoded(self, X: Any, ids: Any, metadata: Any) -> Iterator[_Rows]:
-        manifest = self._now.manifest
-        for batch, some_ids, notes in in_batches(
-            X, "X", 4 * manifest.n_features, ("ids", ids), ("metadata", metadata)
-        ):
-            codes = as_codes(self.encoder.transform(batch), manifest.n_bits)
-            kept = manifest.keep_vectors
-            vectors = as_vectors(batch, kept, manifest.n_features) if kept else None
-            yield codes, some_ids, vectors, as_metadata(notes)
-
-    def _ready(
-        self, codes: Any, ids: Any, vectors: Any, metadata: Any, fingerprint: str | None
-    ) -> Iterator[_Rows]:
-        manifest = self._now.manifest
-        if fingerprint is not None and fingerprint != manifest.fingerprint:
-            raise IncompatibleCodesError(
-                f"these codes were made by encoder {fingerprint[:8]}..., the store holds codes of encoder "
-                f"{manifest.fingerprint[:8]}.... Encode the items with store.encoder."
-            )
-        kept = manifest.keep_vectors
-        if (vectors is None) != (kept is None):
-            raise InvalidInputError(
-                f"this store keeps vectors as {kept}; give vectors= with the codes."
-                if kept
-                else "this store keeps no vectors; leave vectors= out, or create one with keep_vectors=."
-            )
-        beside = (("ids", ids), ("vectors", vectors), ("metadata", metadata))
-        for batch, some_ids, some, notes in in_batches(codes, "codes", -(-manifest.n_bits // 8), *beside):
-            checked = as_codes(batch, manifest.n_bits)
-            yield (
-                checked,
-                some_ids,
-                as_vectors(some, kept, manifest.n_features) if kept else None,
-                as_metadata(notes),
-            )
-
-    def _insert(self, batches: Iterator[_Rows], *, overwrite: bool) -> int:
+    def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0
-        with self._changing, self._change() as change:
+        with self._change() as change:
             for codes, ids, vectors, metadata in batches:
                 names = None if ids is None else as_names(ids, change.id_kind)
                 change.insert(codes, names, vectors, metadata, overwrite=overwrite)
                 count += len(codes)
         return count
 
-    def _change(self) -> _Transaction:
-        if self._writer is None:
-            _ = self._now
-            raise InvalidInputError(
-                "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
-            )
-        return _Transaction(self, self._writer)
-
-
-_Rows = tuple[NDArray[np.uint8], Any, NDArray[Any] | None, list[bytes] | None]
-
-
-class _Transaction:
-    """Commits a change when the block ends well and shows it to the store; else leaves no trace."""
-
-    def __init__(self, store: Store, writer: Writer) -> None:
-        self._store, self._guard = store, writer.change()
-        self._change = Change(writer, store._now, store._use_map)
-
-    def __enter__(self) -> Change:
-        self._guard.__enter__()
-        return self._change
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is None:
-            try:
-                self._store._snapshot = self._change.commit()
-            except BaseException as failure:
-                self._guard.__exit__(type(failure), failure, failure.__traceback__)
-                raise
-        self._guard.__exit__(kind, error, trace)
+    @contextmanager
+    def _change(self) -> Iterator[Change]:
+        """Commit a change when the block ends well, and see it from then on; else leave no trace."""
+        with self._changing:
+            now = self._now
+            if self._writer is None:
+                raise InvalidInputError(
+                    "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
+                )
+            with self._writer.change():
+                change = Change(self._writer, now, self._use_map)
+                yield change
+                self._snapshot = change.commit()
 
 
 def _given(names: Names) -> NDArray[Any]:
