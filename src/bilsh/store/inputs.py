@@ -49,9 +49,13 @@ def ready(
             if kept
             else "this store keeps no vectors; leave vectors= out, or create one with keep_vectors=."
         )
+    # A stream may hand out one buffer again and again, and rows wait until there are enough to write.
+    streamed = isinstance(codes, Iterator)
     beside = (("ids", ids), ("vectors", vectors), ("metadata", metadata))
     for batch, some_ids, some, notes in in_batches(codes, "codes", -(-manifest.n_bits // 8), *beside):
         checked = as_codes(batch, manifest.n_bits)
+        if streamed:
+            checked = checked.copy()
         yield (
             checked,
             some_ids,
@@ -67,6 +71,7 @@ def in_batches(items: Any, name: str, row_bytes: int, *beside: tuple[str, Any]) 
     one. What lies beside is None, a sequence with one entry per row, or an iterator that gives the entries
     of each batch.
     """
+    beside = tuple((other, np.asarray(v) if hasattr(v, "__array__") else v) for other, v in beside)
     if not isinstance(items, Iterator):
         items = items if hasattr(items, "shape") else np.asarray(items)
         if len(items.shape) < 2:

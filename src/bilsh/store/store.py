@@ -32,7 +32,7 @@ from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file
 from bilsh.store.sections import FORMAT, FileRef, SectionWriter
 from bilsh.store.segment import Segment
-from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, open_snapshot
+from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, newest_version, open_snapshot
 from bilsh.store.writer import Writer
 
 
@@ -151,7 +151,7 @@ class Store:
         disk, where = _disk or Disk(), Path(path)
         if mode == "r":
             return cls(disk, where, open_snapshot(disk, where, version=version, use_map=mmap), None, mmap)
-        open_snapshot(disk, where, version=None, use_map=False)
+        newest_version(disk, where)  # no lock file is left where there is no store
         writer = Writer(disk, where)
         try:
             snapshot = open_snapshot(disk, where, version=None, use_map=mmap)
