@@ -41,8 +41,9 @@ def main(path, n_items, headroom, flush):
         check(store, n_items)
         store.verify(deep=True)
     with Store.open(path, mmap=False) as store:
-        expected = np.stack([codes_of(0, 1024)[0], codes_of(starts[-1], 1024)[-1]])
-        if not np.array_equal(store.get([0, n_items - 1]).codes, expected):
+        last = max(i for i in range(n_items - 5, n_items) if i % 5 != 1)
+        expected = np.stack([codes_of(0, 1024)[0], codes_of(starts[-1], 1024)[last - n_items]])
+        if not np.array_equal(store.get([0, last]).codes, expected):
             raise AssertionError("wrong codes")
 
 
