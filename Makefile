@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard src/bilsh/native/*)
 
-.PHONY: setup demo test lint types tests test-slow clean
+.PHONY: setup demo test lint types tests test-slow torture clean
 
 setup: $(VENV)/.built
 
@@ -35,6 +35,10 @@ tests: setup
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
+
+# The store's promises at full counts: thousands of kills and commits, every byte flipped, every crash outcome.
+torture: setup
+	BILSH_TORTURE=1 $(BIN)/python -m pytest tests/store
 
 clean:
 	rm -rf $(VENV) build

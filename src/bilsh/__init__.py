@@ -22,6 +22,7 @@ from bilsh.features import RandomFourierFeatures
 from bilsh.presets import bilinear_angle, blsh_sik, circulant_angle, circulant_sik, lsh_angle, lsh_sik
 from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
 from bilsh.search import Index
+from bilsh.store import Store
 
 __version__ = version("bilsh")
 
@@ -44,6 +45,7 @@ __all__ = [
     "KernelEncoder",
     "Neighbors",
     "RandomFourierFeatures",
+    "Store",
     "StoreBusy",
     "bilinear_angle",
     "bits_needed",

@@ -283,7 +283,8 @@ def wilson(fraction: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
     """Wilson's score interval of a proportion: all p with |fraction - p| <= z sqrt(p (1 - p) / n)."""
     centre = (fraction + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(fraction * (1 - fraction) / n + z**2 / (4 * n**2))
-    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    # The interval holds the observed fraction; at 0 and 1 rounding would let it slip out.
+    return np.clip(centre - half, 0.0, fraction), np.clip(centre + half, fraction, 1.0)
 
 
 def _three(calibration: Calibration, primary: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from sklearn.datasets import load_digits
-from support import SEED
 
 import bilsh
 from bilsh import scans
+from support import SEED
 
 pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
 
 
-@pytest.mark.parametrize("delta", [0.2, 0.05])
+@pytest.mark.parametrize("delta", [0.2, pytest.param(0.05, marks=pytest.mark.slow)])
 def test_misses_stay_below_delta(delta, monkeypatch):
     """One neighbour of one query per encoder counts: losses that share bits are not independent.
 
@@ -33,6 +33,6 @@ def test_misses_stay_below_delta(delta, monkeypatch):
         index = bilsh.Index(codes[1:])
         wanted = index.search(codes[:1], 10, mode="hamming").ids[0, rng.integers(10)]
         found = index.search(codes[:1], 10, delta=delta)
-        assert [stage.name for stage in found.explain().stages][0] == "bits up to 512"
+        assert found.explain().stages[0].name == "bits up to 512"
         lost += wanted not in found.ids
     assert lost <= allowed
