@@ -76,10 +76,10 @@ def scores(encoder, phases, codes):
     return (phases * signs).sum(axis=1) / np.abs(phases).sum(axis=1)
 
 
-def assert_covers(shares, false_fail=1e-6, most=0.97):
+def assert_covers(shares, false_fail=1e-6):
     """93 % to 97 %, give or take the error of the mean: fails by chance with probability below `false_fail`."""
     error = stats.t.isf(false_fail, len(shares) - 1) * shares.std(ddof=1) / np.sqrt(len(shares))
-    assert 0.93 - error <= shares.mean() <= most + error
+    assert 0.93 - error <= shares.mean() <= 0.97 + error
     assert error < 0.05, "too few encoders to notice a coverage of 88 %"
 
 
@@ -87,7 +87,7 @@ def assert_covers(shares, false_fail=1e-6, most=0.97):
 def test_intervals_cover_on_digits(name):
     by_distance, by_score = coverage(ENCODERS[name], DIGITS[:600], 60 if name == "bilinear" else 30, SEED)
     assert_covers(by_distance)
-    assert_covers(by_score, most=0.99 if name == "angle" else 0.97)
+    assert_covers(by_score)
 
 
 @pytest.mark.slow
@@ -136,22 +136,31 @@ def test_the_linear_share_of_the_covariance_is_a_share():
         assert (share > 0).all()
 
 
-def test_complete_orthogonal_grids_keep_only_the_norms():
-    """All d^2 products of two orthonormal bases see all of D: what is left of the linear part is O(1 / d)."""
-    d = 12
-    rng = np.random.default_rng(0)
-    basis = [np.linalg.qr(rng.normal(size=(d, d)))[0].astype(np.float32) for _ in range(2)]
-    grid = np.stack(np.divmod(np.arange(d * d), d), axis=1)
-    pairs = OrthogonalPairs.of(*basis, grid)
-    assert pairs.shared_left == pairs.shared_right == d * d * (d - 1)
-    assert pairs.both == d * d * (d - 1) ** 2
-    for rank in (1.5, 4.0, 12.0):
-        linear = 1 / rank  # so that the part of a bit's own variance is 1 + 3 / rank
-        alone = d * d * (1 + 3 / rank)
-        independent = alone + 2 * d * d * (d - 1) * linear
-        left = independent + pairs.correction(np.array(linear), np.array(rank))
-        # Products of squared norms, each of relative variance 2 / d, are all that still varies.
-        assert 0 < left / d**4 < 1.2 * (2 / d**2 + 1.5 / d**3) < independent / d**4
+def test_the_correction_is_exact_for_squares():
+    """Sums of (w_i^T D v_j)^2 over a grid with two left blocks, 40,000 draws: detects 1.15 times the variance."""
+    rng = np.random.default_rng(SEED)
+    spectrum = np.array([0.6, 0.3, 0.1])
+    n, d_w, d_v = 40_000, 3, 4
+    left, right = (
+        np.concatenate(
+            [
+                np.linalg.qr(rng.normal(size=(n, d, d)))[0].transpose(0, 2, 1)[:, :rows]
+                * np.sqrt(rng.chisquare(d, size=(n, rows, 1)))
+                for rows in blocks
+            ],
+            axis=1,
+        )
+        for d, blocks in ((d_w, (3, 2)), (d_v, (3,)))
+    )
+    values = np.square(np.einsum("nip,p,njp->nij", left, np.sqrt(spectrum), right[..., :3])).sum(axis=(1, 2))
+    grid = np.stack(np.divmod(np.arange(15), 3), axis=1)
+    pairs = OrthogonalPairs.of(left[0].astype(np.float32), right[0].astype(np.float32), grid)
+    assert (pairs.shared_left, pairs.shared_right, pairs.both) == (30, 24, 48)
+    assert (pairs.left, pairs.right) == (0, 72)
+    rank = float(theory.effective_rank(spectrum))
+    independent = 15 * (2 + 6 / rank) + (30 + 60) * 2 / rank
+    expected = independent + float(pairs.correction(np.array(2 / rank), np.array(rank)))
+    assert_mean(np.square(values - 15), expected, detects=0.15 * expected)
 
 
 @pytest.mark.parametrize("name", ENCODERS)
