@@ -9,7 +9,8 @@ from sklearn.datasets import load_digits
 
 import bilsh
 from bilsh import asymmetric, scans
-from bilsh.pruning import prefix_limits, slab_widths
+from bilsh.codes import slab_widths
+from bilsh.pruning import prefix_limits
 from bilsh.search import search_segments
 
 pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")

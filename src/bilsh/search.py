@@ -14,12 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh.asymmetric import mean_weights, score_weights
 from bilsh.calibration import AngleCalibration, calibration_of
-from bilsh.codes import Codes, Neighbors, as_codes, at_least, check_widths, threads
+from bilsh.codes import Codes, Neighbors, as_codes, at_least, check_widths, slab_widths, threads
 from bilsh.encoders import Encoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates import Estimate, estimate_distances, estimate_means
 from bilsh.explain import Explanation
-from bilsh.pruning import slab_widths
 from bilsh.scans import Found, Ids, Scan, Segment, Tally
 
 __all__ = ["Index", "search_segments"]
