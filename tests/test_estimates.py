@@ -80,7 +80,7 @@ def assert_covers(shares, false_fail=1e-6):
     """93 % to 97 %, give or take the error of the mean: fails by chance with probability below `false_fail`."""
     error = stats.t.isf(false_fail, len(shares) - 1) * shares.std(ddof=1) / np.sqrt(len(shares))
     assert 0.93 - error <= shares.mean() <= 0.97 + error
-    assert error < 0.05, "too few encoders to notice a coverage of 88 %"
+    assert error < 0.06, "too few encoders to notice a coverage of 87 %"
 
 
 @pytest.mark.parametrize("name", ["bilinear", "dense", "angle", "angle dense"])
