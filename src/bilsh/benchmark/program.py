@@ -36,7 +36,7 @@ def encode_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
             batch = X[:items]
             field: list[Contestant] = []
             for threads in size.threads:
-                field += [enc.our_field(case, batch, threads), limits.sgemm(threads, size.sgemm_side)]
+                field += [enc.our_field(case, batch, threads), *limits.sgemm(threads, size.sgemm_sides)]
             for threads in size.peer_threads:
                 field += enc.literal_field(case, batch, threads, size.longest)
                 field += enc.dense_field(case, batch, threads)

@@ -199,9 +199,9 @@ def _rows(checks: Iterable[Check], section: str) -> Iterator[tuple[str, ...]]:
 
 
 def _notes(timings: Iterable[Timing], section: str) -> list[str]:
-    """Remarks on contestants, each once; the ways to read memory are no news to a reader."""
+    """Remarks on contestants, each once; how a limit was reached is in the raw results."""
     notes = (f"{t.contestant}: {t.note}" for t in timings if t.section == section and t.note)
-    return [note for note in dict.fromkeys(notes) if not note.startswith(BANDWIDTH)]
+    return [note for note in dict.fromkeys(notes) if not note.startswith((BANDWIDTH, PEAK))]
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

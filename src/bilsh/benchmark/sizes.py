@@ -35,8 +35,8 @@ class Size:
         Seconds per race of encoders; scans, whose peers are slow, have three times as much.
     longest : float
         A peer that would take longer than so many seconds per call is timed on a part of the job.
-    sgemm_side : int
-        Size of the matrices whose product is the limit.
+    sgemm_sides : tuple of int
+        Sizes of the matrices whose products set the limit.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Size:
     peer_threads: tuple[int, ...]
     budget: float
     longest: float
-    sgemm_side: int = 2048
+    sgemm_sides: tuple[int, ...] = (2048, 768)
 
 
 BATCHES = (1, 15, 64, 512)
@@ -126,7 +126,7 @@ SMOKE = Size(
     peer_threads=(1,),
     budget=0.01,
     longest=0.01,
-    sgemm_side=64,
+    sgemm_sides=(64,),
 )
 
 SIZES = {size.name: size for size in (FULL, QUICK, SMOKE)}
