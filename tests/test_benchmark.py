@@ -169,7 +169,18 @@ def test_machine_tells_no_names_or_places():
     assert described["versions"]["bilsh"]
     assert described["instruction_set"] in {"portable", "avx2", "avx512"}
     assert set(described) == {
-        *("date", "commit", "processor", "cores", "instruction_set", "system", "python", "blas", "versions")
+        *(
+            "date",
+            "commit",
+            "processor",
+            "cores",
+            "load",
+            "instruction_set",
+            "system",
+            "python",
+            "blas",
+            "versions",
+        )
     }
     assert str(Path.cwd()) not in json.dumps(described)
 

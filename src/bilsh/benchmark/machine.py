@@ -25,6 +25,7 @@ def describe() -> dict[str, Any]:
         "commit": commit(),
         "processor": processor(),
         "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
         "instruction_set": _native.level(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

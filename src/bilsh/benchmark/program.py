@@ -137,6 +137,7 @@ def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], Non
         Takes every line as soon as it is known.
     """
     results = Results(size.name, machine.describe())
+    absent: set[str] = set()
     say(report.heading(results.machine, size.name))
     races = {"encode": encode_races, "ways": way_races, "hamming": hamming_races}
     for section in (s for s in SECTIONS if s in sections):
@@ -147,6 +148,10 @@ def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], Non
                 results.checks += found
                 for line in report.lines(where, timings, found):
                     say(line)
+                for line in report.absent(timings):
+                    if line not in absent:
+                        say(line)
+                    absent.add(line)
         elif section == "memory":
             for where, name, megabytes in memory_checks(size):
                 ours = name == enc.OURS

@@ -62,6 +62,10 @@ TITLES = {
 }
 
 
+RESTLESS = 0.25
+"""A check with a larger spread than this is no evidence."""
+
+
 def number(value: float) -> str:
     """Three significant digits below 10, whole numbers from 100 on."""
     if isnan(value):
@@ -81,12 +85,13 @@ def heading(machine: dict[str, Any], size: str) -> str:
     """Say what is measured on what."""
     return (
         f"bilsh {machine['versions']['bilsh']} ({machine['commit']}), {size} benchmark, {machine['processor']}, "
-        f"{machine['cores']} cores, {machine['instruction_set']}. Ratios within this run; times are minima."
+        f"{machine['cores']} cores, {machine['instruction_set']}, load {machine['load']} before. "
+        "Ratios within this run; times are minima."
     )
 
 
 def lines(race: Race, timings: Sequence[Timing], checks: Sequence[Check]) -> Iterator[str]:
-    """One line per number of threads, and one for each contestant that could not take part."""
+    """One line per number of threads."""
     unit = "queries" if race.section == targets.HAMMING else "items"
     for threads in sorted({c.threads for c in checks}):
         own = [c for c in checks if c.threads == threads]
@@ -94,9 +99,11 @@ def lines(race: Race, timings: Sequence[Timing], checks: Sequence[Check]) -> Ite
         start = f"{race.section} {race.case}, {race.items} {unit}, {threads} thread{'s' * (threads > 1)}"
         parts = [f"{c.against} {verdict(c)}" for c in own]
         yield "   ".join([f"{start:<52}", "ours 1.00", *parts, f"spread {_percent(spread)}"])
-    for t in timings:
-        if t.seconds is None and t.threads == 1:
-            yield f"    {t.contestant}: {t.note}"
+
+
+def absent(timings: Sequence[Timing]) -> list[str]:
+    """Say who did not take part, and why."""
+    return [f"  {t.contestant}: {t.note}" for t in timings if t.seconds is None and t.threads == 1]
 
 
 def memory_line(race: Race, name: str, check: Check) -> str:
@@ -120,7 +127,11 @@ def summary(checks: Sequence[Check]) -> str:
         for c in judged
         if not c.met
     ]
-    return "\n".join([head, *missed])
+    restless = sum(c.spread > RESTLESS for c in judged)
+    advice = [
+        f"  {restless} of these have a spread above {_percent(RESTLESS)}: the machine was busy; repeat the run."
+    ]
+    return "\n".join([head, *missed, *(advice if restless else [])])
 
 
 # -- files -------------------------------------------------------------------------------------------
@@ -159,7 +170,8 @@ def markdown(results: Results) -> str:
         "<!-- Written by python -m bilsh.benchmark; do not edit. -->",
         "# Measured",
         f"{results.size} benchmark of {m['date']}, commit {m['commit']}, on {m['processor']}, {m['cores']} cores, "
-        f"{m['instruction_set']}, {m['system']}, Python {m['python']}, {', '.join(m['blas'])}; {versions}.",
+        f"{m['instruction_set']}, load {m['load']} when it began, "
+        f"{m['system']}, Python {m['python']}, {', '.join(m['blas'])}; {versions}.",
         "## Targets",
         _table(
             ("target", "case", "goal", "measured", "spread", ""),
