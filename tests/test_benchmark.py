@@ -215,5 +215,5 @@ def test_a_child_process_reports_its_growth():
 
 def test_numbers_are_short():
     assert [report.number(x) for x in (0.856, 9.61, 61.2, 1234.5, float("nan"))] == [
-        "0.86", "9.61", "61.2", "1,234", "-",
+        "0.856", "9.61", "61.2", "1,234", "-",
     ]  # fmt: skip

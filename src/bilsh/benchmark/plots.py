@@ -17,7 +17,7 @@ AXES = {
 
 
 def draw(timings: Sequence[Timing], folder: Path, name: str) -> str:
-    """Draw time per item against k, d, n and the number of stored codes; say what was done."""
+    """Draw time per item against k, d, n and the number of stored codes, ours solid; say what was done."""
     if find_spec("matplotlib") is None:
         return "no plots: matplotlib is not installed (pip install matplotlib)"
     drawn = [section for section in AXES if any(t.section == section for t in timings)]
@@ -32,9 +32,9 @@ def draw(timings: Sequence[Timing], folder: Path, name: str) -> str:
             points = [
                 (int(t.case), 1e6 * (t.seconds or 0) / t.items) for t in own if t.contestant == contestant
             ]
-            paper = contestant.startswith(("ours", "bilinear", "Hadamard"))
+            solid = contestant.startswith(("ours", "bilinear", "Hadamard"))
             axes.plot(
-                *zip(*points, strict=True), marker="o", label=contestant, linestyle="-" if paper else "--"
+                *zip(*points, strict=True), marker="o", label=contestant, linestyle="-" if solid else "--"
             )
         axes.set(xscale="log", yscale="log", xlabel=AXES[section], ylabel="microseconds per item")
         axes.grid(alpha=0.3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], Non
             for where, name, megabytes in memory_checks(size):
                 ours = name == enc.OURS
                 against = targets.MEMORY if ours else f"{targets.MEMORY}, {name}"
-                results.checks.append(targets.check(where, against, megabytes, 0.0))
+                results.checks.append(targets.check(where, against, megabytes, nan))
                 say(report.memory_line(where, name, results.checks[-1]))
         else:
             for timings in scaling_races(size):

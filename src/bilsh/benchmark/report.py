@@ -67,10 +67,11 @@ RESTLESS = 0.25
 
 
 def number(value: float) -> str:
-    """Three significant digits below 10, whole numbers from 100 on."""
+    """Three significant digits, whole numbers from 100 on."""
     if isnan(value):
         return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:,.{digits}f}"
 
 
 def verdict(check: Check) -> str:
@@ -143,7 +144,7 @@ def write_json(results: Results, path: Path) -> None:
         "size": results.size,
         "machine": results.machine,
         "timings": [{**asdict(t), "spread": _finite(t.spread)} for t in results.timings],
-        "checks": [{**asdict(c), "value": _finite(c.value), "met": c.met} for c in results.checks],
+        "checks": [{**asdict(c), "spread": _finite(c.spread), "met": c.met} for c in results.checks],
     }
     path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
 
@@ -222,7 +223,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %"
+    return "-" if isnan(value) else f"{100 * value:.0f} %"
 
 
 def _met(check: Check) -> str:
