@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -36,7 +36,7 @@ def _product(a: NDArray[np.float32], threads: int) -> Contestant:
     return Contestant(PEAK, lambda: np.matmul(a, a, out=out), threads, work, note=f"{len(a)} x {len(a)}")
 
 
-def bandwidth(data: NDArray[np.uint8], threads: int) -> list[Contestant]:
+def bandwidth(data: NDArray[np.uint8], numbers_of_threads: Sequence[int]) -> list[Contestant]:
     """Several ways to read every byte of `data` once; the quickest of them is the limit for a scan.
 
     They share one name: the report takes the best. ``dot`` reads a float copy of the same size, because random bytes
@@ -51,6 +51,7 @@ def bandwidth(data: NDArray[np.uint8], threads: int) -> list[Contestant]:
     }
     return [
         Contestant(BANDWIDTH, _in_parts(read, array, threads), threads, work=float(array.nbytes), note=note)
+        for threads in numbers_of_threads
         for note, (read, array) in ways.items()
     ]
 

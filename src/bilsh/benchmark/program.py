@@ -68,14 +68,18 @@ def hamming_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
         scans = ham.scans(stored)
         asked = ham.query_codes(stored, max(batches))
         for items in batches:
-            field: list[Contestant] = []
-            for threads in size.threads:
-                field += limits.bandwidth(stored, threads)
+            field = limits.bandwidth(stored, size.threads)
             for name, scan in scans.items():
-                for threads in size.threads if name == ham.OURS else size.peer_threads:
-                    field.append(ham.contestant(name, scan, stored, asked[:items], threads, 5 * size.longest))
+                for threads in _scan_threads(name, size):
+                    part = (scan, stored, asked[:items], threads, 3 * size.longest)
+                    field.append(ham.contestant(name, *part))
             where = Race(targets.HAMMING, str(case), items, bits=case.bits)
             yield where, race(where.section, where.case, items, field, 3 * size.budget)
+
+
+def _scan_threads(name: str, size: Size) -> tuple[int, ...]:
+    """Threads that a scan is run with; NumPy has but one."""
+    return {ham.OURS: size.threads, ham.NUMPY: (1,)}.get(name, size.peer_threads)
 
 
 def memory_checks(size: Size) -> Iterator[tuple[Race, str, float]]:

@@ -34,7 +34,8 @@ class Size:
     budget : float
         Seconds per race of encoders; scans, whose peers are slow, have three times as much.
     longest : float
-        A peer that would take longer than so many seconds per call is timed on a part of the job.
+        A peer that would take longer than so many seconds per call is timed on a part of the job; scans may take
+        three times as long.
     sgemm_sides : tuple of int
         Sizes of the matrices whose products set the limit.
     """
@@ -79,7 +80,7 @@ FULL = Size(
     threads=(1, 2),
     peer_threads=(1, 2),
     budget=8.0,
-    longest=5.0,
+    longest=3.0,
 )
 
 QUICK = Size(
