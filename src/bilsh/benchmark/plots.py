@@ -16,13 +16,14 @@ AXES = {
 }
 
 
-def draw(timings: Sequence[Timing], folder: Path, name: str) -> str:
-    """Draw time per item against k, d, n and the number of stored codes, ours solid; say what was done."""
-    if find_spec("matplotlib") is None:
-        return "no plots: matplotlib is not installed (pip install matplotlib)"
+def draw(timings: Sequence[Timing], path: Path) -> bool:
+    """Draw time per item against k, d, n and the number of stored codes, ours solid; say whether it was possible.
+
+    Without matplotlib, or without the curves, nothing is drawn.
+    """
     drawn = [section for section in AXES if any(t.section == section for t in timings)]
-    if not drawn:
-        return "no plots without the scaling curves"
+    if not drawn or find_spec("matplotlib") is None:
+        return False
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 8), layout="constrained")
@@ -39,6 +40,5 @@ def draw(timings: Sequence[Timing], folder: Path, name: str) -> str:
         axes.set(xscale="log", yscale="log", xlabel=AXES[section], ylabel="microseconds per item")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
-    path = folder / f"{name}-scaling.png"
     figure.savefig(path, dpi=100)
-    return f"plot: {path.name}"
+    return True

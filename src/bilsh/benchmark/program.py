@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import nan
@@ -192,8 +193,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     report.write_json(results, options.output / f"{options.size}.json")
     report.write_csv(results, options.output / f"{options.size}.csv")
-    pictures = plots.draw(results.timings, options.output, options.size)
+    picture = options.output / f"{options.size}-scaling.png"
+    drawn = plots.draw(results.timings, picture)
     if options.tables:
-        options.tables.write_text(report.markdown(results))
-    print(f"Raw results: {options.size}.json and {options.size}.csv; {pictures}.")
+        link = Path(os.path.relpath(picture, options.tables.parent)).as_posix() if drawn else None
+        options.tables.write_text(report.markdown(results, link))
+    why = "" if drawn else " No picture: it needs matplotlib (pip install matplotlib) and the part 'scaling'."
+    print(f"Raw results and picture: {options.size}*.* in {options.output}.{why}")
     return 0

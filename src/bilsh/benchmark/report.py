@@ -163,8 +163,8 @@ def _finite(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def markdown(results: Results) -> str:
-    """Tables for the documentation."""
+def markdown(results: Results, picture: str | None = None) -> str:
+    """Tables for the documentation, with a link to the picture of the curves."""
     m = results.machine
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
     parts = [
@@ -197,6 +197,11 @@ def markdown(results: Results) -> str:
         ]
         parts += ["## Memory", "Growth of a process while it encodes 64 descriptors, in MB."]
         parts.append(_table(("case", "encoder", "MB"), rows))
+    if picture:
+        parts += [
+            "## Scaling",
+            f"![Time per item against k, d, batch size and number of stored codes]({picture})",
+        ]
     return "\n\n".join(parts) + "\n"
 
 
