@@ -186,8 +186,11 @@ def test_machine_tells_no_names_or_places():
 
 
 def test_without_curves_there_is_no_picture(tmp_path, capsys):
-    assert main(["--smoke", "--only", "hamming", "--output", str(tmp_path)]) == 0
-    assert "pip install matplotlib" in capsys.readouterr().out
+    assert main(["--smoke", "--cpu", "--only", "hamming", "--output", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "pip install matplotlib" in printed
+    assert "by the cpu clock" in printed
+    assert "2 threads" not in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["smoke.csv", "smoke.json"]
 
 

@@ -44,7 +44,7 @@ def encode_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
                 field += enc.dense_field(case, batch, threads)
                 field.append(enc.faiss_field(case, batch, threads))
             where = Race(targets.ENCODE, str(case), items, d=case.d, k=case.k, m=case.m)
-            yield where, race(where.section, where.case, items, field, size.budget)
+            yield where, race(where.section, where.case, items, field, size.budget, size.clock)
 
 
 def way_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
@@ -59,7 +59,7 @@ def way_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
         field.append(Contestant(enc.FFT, enc.circulant_fft(X, case.k, case.bandwidth)))
         field += enc.dense_field(case, X, 1)
         where = Race(targets.WAYS, str(case), items, d=case.d, k=case.k, m=case.m)
-        yield where, race(where.section, where.case, items, field, size.budget)
+        yield where, race(where.section, where.case, items, field, size.budget, size.clock)
 
 
 def hamming_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
@@ -75,7 +75,7 @@ def hamming_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
                     part = (scan, stored, asked[:items], threads, 3 * size.longest)
                     field.append(ham.contestant(name, *part))
             where = Race(targets.HAMMING, str(case), items, bits=case.bits)
-            yield where, race(where.section, where.case, items, field, 3 * size.budget)
+            yield where, race(where.section, where.case, items, field, 3 * size.budget, size.clock)
 
 
 def _scan_threads(name: str, size: Size) -> tuple[int, ...]:
@@ -99,14 +99,21 @@ def scaling_races(size: Size) -> Iterator[list[Timing]]:
     items = min(64, max(size.scaling_n))
     for k in size.scaling_k:
         yield race(
-            "scaling-k", str(k), items, _curves(enc.EncodeCase(size.scaling_shape, k), items, size), share
+            "scaling-k",
+            str(k),
+            items,
+            _curves(enc.EncodeCase(size.scaling_shape, k), items, size),
+            share,
+            size.clock,
         )
     for shape in size.scaling_d:
         case = enc.EncodeCase(shape, size.scaling_k[1])
-        yield race("scaling-d", str(case.d), min(16, items), _curves(case, min(16, items), size), share)
+        yield race(
+            "scaling-d", str(case.d), min(16, items), _curves(case, min(16, items), size), share, size.clock
+        )
     for n in size.scaling_n:
         case = enc.EncodeCase(size.scaling_shape, size.scaling_k[1])
-        yield race("scaling-n", str(n), n, _curves(case, n, size), share)
+        yield race("scaling-n", str(n), n, _curves(case, n, size), share, size.clock)
     for n in size.scaling_codes:
         stored = ham.stored_codes(ham.HammingCase(n, 512))
         asked = ham.query_codes(stored, 15)
@@ -114,7 +121,7 @@ def scaling_races(size: Size) -> Iterator[list[Timing]]:
             ham.contestant(name, scan, stored, asked, 1, size.longest)
             for name, scan in ham.scans(stored).items()
         ]
-        yield race("scaling-codes", str(n), len(asked), field, share)
+        yield race("scaling-codes", str(n), len(asked), field, share, size.clock)
 
 
 def _curves(case: enc.EncodeCase, items: int, size: Size) -> list[Contestant]:
@@ -142,7 +149,7 @@ def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], Non
     say : callable
         Takes every line as soon as it is known.
     """
-    results = Results(size.name, machine.describe())
+    results = Results(size.name, {**machine.describe(), "clock": size.clock})
     absent: set[str] = set()
     say(report.heading(results.machine, size.name))
     races = {"encode": encode_races, "ways": way_races, "hamming": hamming_races}
@@ -188,8 +195,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--output", type=Path, default=Path("bilsh-bench"), help="folder for results and plots"
     )
     parser.add_argument("--tables", type=Path, help="also write the tables as Markdown to this file")
+    parser.add_argument(
+        "--cpu", action="store_true", help="time the processor, one thread: for busy machines"
+    )
     options = parser.parse_args(argv)
-    results = run(SIZES[options.size], options.only or SECTIONS, lambda line: print(line, flush=True))
+    size = SIZES[options.size]
+    if options.cpu:
+        size = size.on_busy_machine()
+    results = run(size, options.only or SECTIONS, lambda line: print(line, flush=True))
     options.output.mkdir(parents=True, exist_ok=True)
     report.write_json(results, options.output / f"{options.size}.json")
     report.write_csv(results, options.output / f"{options.size}.csv")

@@ -87,7 +87,7 @@ def heading(machine: dict[str, Any], size: str) -> str:
     return (
         f"bilsh {machine['versions']['bilsh']} ({machine['commit']}), {size} benchmark, {machine['processor']}, "
         f"{machine['cores']} cores, {machine['instruction_set']}, load {machine['load']} before. "
-        "Ratios within this run; times are minima."
+        f"Ratios within this run; times are minima by the {machine['clock']} clock."
     )
 
 
@@ -171,7 +171,7 @@ def markdown(results: Results, picture: str | None = None) -> str:
         "<!-- Written by python -m bilsh.benchmark; do not edit. -->",
         "# Measured",
         f"{results.size} benchmark of {m['date']}, commit {m['commit']}, on {m['processor']}, {m['cores']} cores, "
-        f"{m['instruction_set']}, load {m['load']} when it began, "
+        f"{m['instruction_set']}, load {m['load']} when it began, {m['clock']} clock, "
         f"{m['system']}, Python {m['python']}, {', '.join(m['blas'])}; {versions}.",
         "## Targets",
         _table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bilsh.benchmark.contestants_encode import EncodeCase
 from bilsh.benchmark.contestants_hamming import HammingCase
@@ -38,6 +38,8 @@ class Size:
         three times as long.
     sgemm_sides : tuple of int
         Sizes of the matrices whose products set the limit.
+    clock : {"wall", "cpu"}
+        See :func:`bilsh.benchmark.measure.race`.
     """
 
     name: str
@@ -55,6 +57,11 @@ class Size:
     budget: float
     longest: float
     sgemm_sides: tuple[int, ...] = (2048, 768)
+    clock: str = "wall"
+
+    def on_busy_machine(self) -> Size:
+        """Return the same by the processor's clock, which tells about one thread only."""
+        return replace(self, clock="cpu", threads=(1,), peer_threads=(1,))
 
 
 BATCHES = (1, 15, 64, 512)
