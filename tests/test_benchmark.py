@@ -191,7 +191,7 @@ def test_without_curves_there_is_no_picture(tmp_path, capsys):
     assert "pip install matplotlib" in printed
     assert "by the cpu clock" in printed
     assert "2 threads" not in printed
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["smoke.csv", "smoke.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["smoke-cpu.csv", "smoke-cpu.json"]
 
 
 def test_the_program_writes_lines_tables_results_and_plots(tmp_path, capsys, monkeypatch):

@@ -204,13 +204,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         size = size.on_busy_machine()
     results = run(size, options.only or SECTIONS, lambda line: print(line, flush=True))
     options.output.mkdir(parents=True, exist_ok=True)
-    report.write_json(results, options.output / f"{options.size}.json")
-    report.write_csv(results, options.output / f"{options.size}.csv")
-    picture = options.output / f"{options.size}-scaling.png"
+    report.write_json(results, options.output / f"{size.name}.json")
+    report.write_csv(results, options.output / f"{size.name}.csv")
+    picture = options.output / f"{size.name}-scaling.png"
     drawn = plots.draw(results.timings, picture)
     if options.tables:
         link = Path(os.path.relpath(picture, options.tables.parent)).as_posix() if drawn else None
         options.tables.write_text(report.markdown(results, link))
     why = "" if drawn else " No picture: it needs matplotlib (pip install matplotlib) and the part 'scaling'."
-    print(f"Raw results and picture: {options.size}*.* in {options.output}.{why}")
+    print(f"Raw results and picture: {size.name}*.* in {options.output}.{why}")
     return 0

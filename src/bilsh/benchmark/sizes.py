@@ -61,7 +61,7 @@ class Size:
 
     def on_busy_machine(self) -> Size:
         """Return the same by the processor's clock, which tells about one thread only."""
-        return replace(self, clock="cpu", threads=(1,), peer_threads=(1,))
+        return replace(self, name=f"{self.name}-cpu", clock="cpu", threads=(1,), peer_threads=(1,))
 
 
 BATCHES = (1, 15, 64, 512)
