@@ -58,7 +58,7 @@ def stacked_grids(n_pairs: int, d_w: int, d_v: int) -> list[tuple[int, int]]:
     Examples
     --------
     >>> stacked_grids(900, 28, 28), stacked_grids(60, 8, 8)
-    ([(28, 28), (10, 12)], [(8, 8)])
+    ([(28, 28), (11, 11)], [(8, 8)])
     """
     complete, rest = divmod(n_pairs, d_w * d_v)
     return [(d_w, d_v)] * complete + ([grid_shape(rest, d_w, d_v)] if rest else [])
