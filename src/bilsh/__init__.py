@@ -17,9 +17,11 @@ from bilsh.errors import (
     InvalidTypeError,
     StoreBusy,
 )
+from bilsh.estimates import Estimate, bits_needed, estimate
 from bilsh.features import RandomFourierFeatures
 from bilsh.presets import bilinear_angle, blsh_sik, circulant_angle, circulant_sik, lsh_angle, lsh_sik
 from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
+from bilsh.search import Index
 from bilsh.store import Store
 
 __version__ = version("bilsh")
@@ -34,8 +36,10 @@ __all__ = [
     "CorruptStore",
     "Dense",
     "EncoderAdvice",
+    "Estimate",
     "Hadamard",
     "IncompatibleCodesError",
+    "Index",
     "InvalidInputError",
     "InvalidTypeError",
     "KernelEncoder",
@@ -44,10 +48,12 @@ __all__ = [
     "Store",
     "StoreBusy",
     "bilinear_angle",
+    "bits_needed",
     "blsh_sik",
     "circulant_angle",
     "circulant_sik",
     "encoder_from_bytes",
+    "estimate",
     "hamming",
     "load_encoder",
     "lsh_angle",

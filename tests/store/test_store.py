@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from makers import N_FEATURES, content, make_encoder, make_items
 
 from bilsh import AngleEncoder, Store
+from bilsh.codes import slab_widths
 from bilsh.store import change, inputs
 from bilsh.store.manifest import SegmentRef
 from bilsh.store.merge import to_merge
-from bilsh.store.segment import slab_widths
 
 ENCODER = make_encoder()
 

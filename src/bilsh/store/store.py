@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -14,6 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bilsh.codes import Neighbors
 from bilsh.encoder_file import encoder_from_bytes
 from bilsh.encoders import Encoder
 from bilsh.errors import (
@@ -22,6 +24,7 @@ from bilsh.errors import (
     InvalidInputError,
     InvalidTypeError,
 )
+from bilsh.search import Mode, search_segments
 from bilsh.store import maintenance
 from bilsh.store.change import Change
 from bilsh.store.files import Disk
@@ -391,6 +394,61 @@ class Store:
             hit = np.flatnonzero(rows >= 0)
             result[hit] = segment.strings(segment.keys_at(rows[hit]))
         return result.reshape(ids.shape)
+
+    def search(
+        self,
+        Q: Any,
+        k: int = 10,
+        mode: Mode = "progressive",
+        *,
+        delta: float = 0.01,
+        radius: int | None = None,
+        where: Any = None,
+        candidates: int | None = None,
+        rerank: bool | ArrayLike = False,
+        similarity: str | None = "auto",
+        confidence: float = 0.95,
+        n_jobs: int | None = None,
+    ) -> Neighbors:
+        """Find the neighbours of each query among the items of the version seen now.
+
+        Parameters
+        ----------
+        Q : array (q, d) or (q, d_w, d_v)
+            Queries; encoded with the store's encoder.
+        k, mode, delta, radius, candidates, rerank, similarity, confidence, n_jobs
+            See :func:`bilsh.search.search_segments`. ``rerank=True`` takes the vectors that the store keeps.
+        where : array, optional
+            Search only these: ids, or a boolean array over the items in the order of :meth:`batches`.
+
+        Returns
+        -------
+        Neighbors
+            With the ids of this store; those of string stores are an object array of str.
+        """
+        chosen = None if where is None else np.asarray(where)
+        if chosen is not None and chosen.dtype != np.bool_:
+            chosen = self._numbers(as_names(chosen, self.id_kind, unique=False))
+        if self.id_kind == "str" and not isinstance(rerank, bool):
+            raise InvalidInputError(
+                "an array to re-rank by is looked up by integer ids; this store has string ids. "
+                "Keep the vectors in the store and pass rerank=True."
+            )
+        found = search_segments(
+            self.segments, self.encoder, Q, k, mode=mode, delta=delta, radius=radius, where=chosen,
+            candidates=candidates, rerank=rerank, similarity=similarity, confidence=confidence, n_jobs=n_jobs,
+        )  # fmt: skip
+        if self.id_kind != "str":
+            return found
+        lists = isinstance(found.ids, list)
+        ids = [self.external_ids(part) for part in found.ids] if lists else self.external_ids(found.ids)
+        return replace(found, ids=ids)
+
+    def _numbers(self, names: Names) -> NDArray[np.int64]:
+        """Ids as segments have them, of those names that are in the store."""
+        where, rows = self._now.find(names)
+        numbers = [segment.ids[rows[where == place]] for place, segment in enumerate(self.segments)]
+        return np.concatenate([*numbers, np.empty(0, dtype=np.int64)])
 
     def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0
