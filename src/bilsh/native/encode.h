@@ -4,8 +4,11 @@
 // same chains of multiply-adds. Codes do not depend on the batch, the number of threads or the instruction set.
 #pragma once
 
+#include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,10 +17,23 @@
 
 namespace bilsh {
 
+// Thrown when the projection of an item is not finite: it holds NaN or infinity, or numbers that overflow.
+struct NonFinite : std::domain_error {
+    using std::domain_error::domain_error;
+};
+
 // Where results go: packed codes or float values, row by row.
+//
+// A NaN or infinity anywhere in an item spreads to every one of its projections, so looking at one of them per item
+// finds it at no cost; looking at all of the input would read it a second time.
 struct Output {
     uint8_t* codes = nullptr;
     float* values = nullptr;
+    std::atomic<bool>* nonfinite = nullptr;
+
+    void look(float value) const {
+        if (!std::isfinite(value)) nonfinite->store(true, std::memory_order_relaxed);
+    }
 };
 
 // Which value each of the k bits uses and how it becomes a bit.
