@@ -194,6 +194,11 @@ def plot(tables: Tables) -> Any:
     return figure
 
 
+def _at_half(rows: Rows) -> float:
+    """Fraction at the kernel value nearest to 0.5."""
+    return float(min(rows, key=lambda row: abs(row["gaussian_kernel"] - 0.5))["fraction"])
+
+
 def findings(tables: Tables) -> list[Finding]:
     """Where the bounds hold, and how well measured codes agree with exact values."""
     curves = tables["curves"]
@@ -229,10 +234,7 @@ def findings(tables: Tables) -> list[Finding]:
         Finding(
             "The expected Hamming distance is a function of the Gaussian kernel up to these bounds.",
             "At kernel 0.5 the exact fractions are "
-            + ", ".join(
-                f"{name} {min(select(curves, curve=name), key=lambda r: abs(r['gaussian_kernel'] - 0.5))['fraction']:.3f}"
-                for name in exact
-            )
+            + ", ".join(f"{name} {_at_half(select(curves, curve=name)):.3f}" for name in exact)
             + ": the distance alone does not determine it for bilinear codes.",
             "note",
         ),

@@ -189,11 +189,12 @@ def findings(tables: Tables) -> list[Finding]:
 EXPERIMENT = Experiment(
     name="covariance",
     title="Covariance of two bits that share a projection vector",
-    about="Figure 4 of the paper: the upper bound of Theorem 3 against the Gaussian kernel. Added: the exact covariance "
-    "for three kinds of difference spectra and points measured from the paper's encoder (two standard errors).",
+    about="Figure 4 of the paper: the upper bound of Theorem 3 against the Gaussian kernel. Added: the exact "
+    "covariance for three kinds of difference spectra, and points measured from the paper's encoder (two standard "
+    "errors).",
     errata=(
-        "Theorem 3's proof uses Lemma 1 at multiples m D, where its condition fails. Inside the assumptions no violation "
-        "is known; outside there is (rank one at distance 1: exact 0.01210, bound 0.00818).",
+        "Theorem 3's proof uses Lemma 1 at multiples m D, where its condition fails. Inside the assumptions no "
+        "violation is known; outside there is (rank one at distance 1: exact 0.01210, bound 0.00818).",
         "The corollary's lower bound is negative, while the covariance is never negative.",
         "k_v - 1 bits share w_1 with a given bit, not d_v - 1.",
     ),

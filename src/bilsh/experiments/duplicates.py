@@ -1,4 +1,4 @@
-"""Near-duplicate retrieval: does a rescaled or cropped copy of a photograph find its original first?"""
+"""Near-duplicate retrieval: a rescaled or cropped copy of a photograph should find its original first."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def duplicate_rows(
         for n_bits in bits:
             encoder = candidate.make(n_bits, seed)
             # Sign codes subtract the mean of the data, so they need a larger sample than kernel codes.
-            fitted(encoder, X, FIT_ROWS if encoder.kind == "kernel" else 4 * FIT_ROWS)
+            fitted(encoder, X, FIT_ROWS if encoder.kind == "kernel" else 16 * FIT_ROWS)
             codes = encoder.transform(X)
             for kind, (originals, queries) in copies.items():
                 truth = Neighborhoods.from_ids(originals[:, None])

@@ -150,8 +150,8 @@ def findings(tables: Tables) -> list[Finding]:
 EXPERIMENT = Experiment(
     name="equal-time",
     title="Precision-recall at equal encoding time",
-    about="Figure 8 of the paper. The single projection gets as many bits as it can compute in the time of the bilinear "
-    "code (one thread, the same compiled kernels for both, times interleaved).",
+    about="Figure 8 of the paper. The single projection gets as many bits as it can compute in the time of the "
+    "bilinear code (one thread, the same compiled kernels for both, times interleaved).",
     errata=(
         "How many bits the single projection gets is a matter of the implementations compared; the paper does not give "
         "the numbers. Ours computes only the selected pairs, which favours bilinear codes at m = 5.",

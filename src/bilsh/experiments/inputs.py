@@ -21,7 +21,7 @@ from bilsh.datasets.images import ImageFolder
 from bilsh.descriptors import Vlad, describe, learn_codebook, sift, vlad
 from bilsh.errors import DataNotFoundError, InvalidInputError
 from bilsh.evaluation import GroundTruth, ground_truth
-from bilsh.experiments.pictures import write_pictures
+from bilsh.experiments.pictures import N_PICTURES, write_pictures
 
 COPIES = {"half size": (0.5, 1.0), "central crop": (1.0, 0.75)}
 """Near-duplicates of a photograph: (scale, share of either side that is kept)."""
@@ -88,6 +88,8 @@ class Inputs:
         Folder for descriptors and generated pictures.
     jobs : int
         Threads for encoding, processes for descriptors.
+    n_pictures : int
+        How many pictures are generated where no photographs are asked for.
     progress : callable (str), optional
         Told what takes long.
     """
@@ -100,12 +102,14 @@ class Inputs:
         images: str | Path | None = None,
         codebook: str | Path | None = None,
         jobs: int = 1,
+        n_pictures: int = N_PICTURES,
         progress: Progress | None = None,
     ) -> None:
         if jobs < 1:
             raise InvalidInputError(f"jobs must be at least 1; got {jobs}.")
         self.cache = Path(cache)
         self.jobs = jobs
+        self._n_pictures = n_pictures
         self._mnist = mnist
         self._images = None if images is None else Path(images)
         self._codebook = None if codebook is None else Path(codebook)
@@ -161,7 +165,7 @@ class Inputs:
 
     def _folder(self, name: str) -> ImageFolder:
         if name == "generated":
-            return datasets.images(write_pictures(self.cache / "pictures"))
+            return datasets.images(write_pictures(self.cache / "pictures", self._n_pictures))
         if self._images is None:
             raise DataNotFoundError(
                 "This experiment needs photographs: give a folder with --images FOLDER (about 1,000 or more), "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from bilsh.experiments import plots
@@ -92,10 +93,7 @@ def findings(tables: Tables) -> list[Finding]:
     table = {(row["bits"], row["method"]): row["map"] for row in tables["map"]}
     lengths, methods = distinct(tables["map"], "bits"), distinct(tables["map"], "method")
     ladder = [method for method in methods if method != SINGLE]
-    rising = [
-        all(table[bits, a] <= table[bits, b] + 0.005 for a, b in zip(ladder, ladder[1:], strict=False))
-        for bits in lengths
-    ]
+    rising = [all(table[bits, a] <= table[bits, b] + 0.005 for a, b in pairwise(ladder)) for bits in lengths]
     good = bilinear_name(5) if bilinear_name(5) in ladder else ladder[-1]
     gap = {bits: table[bits, SINGLE] - table[bits, good] for bits in lengths}
     last = {bits: table[bits, ladder[-1]] - table[bits, good] for bits in lengths}

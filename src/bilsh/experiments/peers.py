@@ -59,6 +59,7 @@ def _signs(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
 
 
 def _searched(index: Any, Q: Floats, X: Floats) -> Found:
+    optional("faiss", "Peers").omp_set_num_threads(1)
     index.train(X)
     index.add(X)
     return np.asarray(index.search(Q, K)[1])
@@ -111,7 +112,7 @@ METHODS: dict[str, Method] = {
 
 
 def peer_rows(X: NDArray[Any], size: int, bandwidth: float, n_queries: int, seed: int) -> Rows:
-    """Recall@10 of every method with codes of `size` bytes; methods that have no such code, or lack FAISS, are left out.
+    """Recall@10 of every method with codes of `size` bytes; methods without such a code, or FAISS, are left out.
 
     Parameters
     ----------

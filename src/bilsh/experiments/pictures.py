@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from bilsh._optional import optional
 
 N_PICTURES = 400
+"""Enough for near-duplicate retrieval to be a question, few enough for seconds."""
+
 SIDE = 160
 
 
@@ -36,7 +38,7 @@ def draw_picture(rng: np.random.Generator) -> NDArray[np.uint8]:
     return np.clip(image + grain, 0, 255).astype(np.uint8)
 
 
-def write_pictures(folder: Path, n: int = N_PICTURES, seed: int = 0) -> Path:
+def write_pictures(folder: Path, n: int, seed: int = 0) -> Path:
     """Write n generated pictures into a sub-folder named after their number and seed, once; return it.
 
     The folder appears under its name only when it is complete.

@@ -29,7 +29,7 @@ from bilsh.experiments.inputs import Inputs
 RECALL = np.linspace(0.02, 1.0, 50)
 """Levels of recall at which curves are tabled."""
 
-FIT_ROWS = 256
+FIT_ROWS = 64
 """Rows that encoders are fitted on: bandwidths are given, so a kernel encoder draws the same from any rows."""
 
 SINGLE = "single"

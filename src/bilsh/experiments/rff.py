@@ -107,7 +107,7 @@ def plot(tables: Tables) -> Any:
                 x,
                 estimate,
                 s=7,
-                color=plots.RED,
+                color=plots.PURPLE,
                 alpha=0.35,
                 linewidth=0,
                 rasterized=True,
@@ -195,7 +195,7 @@ EXPERIMENT = Experiment(
     name="rff",
     title="Bilinear random Fourier features and their bounds",
     about="Figure 2 of the paper. Pairs of matrices with uniform entries and Frobenius norm 0.8; the mean of "
-    "independent draws of bilinear features (red) between the bounds of Lemma 1. Dots on the curve are the exact "
+    "independent draws of bilinear features (pale dots) between the bounds of Lemma 1. Dots on the curve are the exact "
     "kernel, which needs no draws; their colour says whether the assumptions of the lemma hold for the pair.",
     errata=(
         "The sample average in the text of Figure 2 lacks its factor 1/k.",

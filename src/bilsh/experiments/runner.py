@@ -20,6 +20,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from bilsh import __version__, _native
 from bilsh.datasets.files import replace_file
 from bilsh.experiments.base import Experiment, Part, Row, Rows, Tables
@@ -94,7 +96,8 @@ def run(
         if kept is None:
             say(f"{label} ...")
             start = time.perf_counter()
-            rows = experiment.measure(config, part, inputs, done)
+            with threadpool_limits(inputs.jobs):
+                rows = experiment.measure(config, part, inputs, done)
             kept = {"seconds": time.perf_counter() - start, "rows": rows}
             with replace_file(file) as target:
                 target.write(json.dumps(kept).encode())
