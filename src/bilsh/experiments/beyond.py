@@ -240,7 +240,7 @@ def _plot_bits(panel: Any, rows: Rows) -> None:
     panel.set(xscale="log", xlabel="bits", ylabel="mean average precision", title="Equal bits")
     panel.set_xticks(lengths, [f"{bits:,}" for bits in lengths])
     panel.minorticks_off()
-    panel.legend(loc="lower right")
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.11), ncols=2)
 
 
 def _plot_time(panel: Any, rows: Rows) -> None:

@@ -79,7 +79,7 @@ def _overview(experiments: Mapping[str, Experiment], records: Mapping[str, Recor
                 )
     if not rows:
         return ""
-    return f"<h2>At a glance</h2><table class=findings><tbody>{''.join(rows)}</tbody></table>"
+    return f"<h2>At a glance</h2><table class=glance><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _section(experiment: Experiment, record: Record, picture: Path) -> str:

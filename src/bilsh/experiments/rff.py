@@ -106,9 +106,9 @@ def plot(tables: Tables) -> Any:
             panel.scatter(
                 x,
                 estimate,
-                s=7,
+                s=9,
                 color=plots.PURPLE,
-                alpha=0.35,
+                alpha=0.6,
                 linewidth=0,
                 rasterized=True,
                 label="bilinear RFF, mean of draws",
