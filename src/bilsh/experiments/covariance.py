@@ -141,7 +141,7 @@ def plot(tables: Tables) -> Any:
         title="Bits that share one projection vector",
         xlim=(0, 1),
     )
-    panel.legend()
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
