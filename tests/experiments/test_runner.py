@@ -172,7 +172,7 @@ def test_without_faiss_its_rows_are_left_out_and_the_report_says_how_to_get_it(i
         "ours: sign, asymmetric",
         "sign of centred values",
     }
-    assert "pip install 'bilsh[peers]'" in peer_findings(rows)[0].measured
+    assert "pip install 'bilsh[bench]'" in peer_findings(rows)[0].measured
 
 
 def test_a_report_of_nothing_is_a_valid_page(tmp_path):

@@ -23,7 +23,7 @@ K = 10
 RABITQ_FACTORS = 8
 """Bytes of the two factors that RaBitQ keeps beside the bits of an item."""
 
-NEEDS_FAISS = "FAISS LSH, ITQ, RaBitQ and PQ are left out: they need faiss-cpu (pip install 'bilsh[peers]')."
+NEEDS_FAISS = "FAISS LSH, ITQ, RaBitQ and PQ are left out: they need faiss-cpu (pip install 'bilsh[bench]')."
 
 
 def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Floats, Floats]:
