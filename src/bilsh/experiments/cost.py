@@ -34,9 +34,9 @@ class Config:
     """Matrix shape, lengths, and items per timed run."""
 
     shape: tuple[int, int] = (250, 256)
-    bits: tuple[int, ...] = (4900, 6400, 10_000, 16_900, 25_600, 40_000, 62_500)
+    bits: tuple[int, ...] = (2500, 4900, 6400, 10_000, 16_900, 25_600, 40_000, 62_500)
     oversamplings: tuple[int, ...] = (1, 5, 10)
-    n_items: int = 64
+    n_items: int = 512
     repeats: int = 3
     budget: int = 1 << 30
 

@@ -1,4 +1,4 @@
-"""A process of its own that encodes once and tells time and memory as JSON: python -m bilsh.experiments.probe JSON.
+"""A process of its own that encodes and tells time and memory as JSON.
 
 Memory is the growth of the process's resident set from before the encoder is made to the peak while encoding, which a
 process that has done other work could not tell.
@@ -67,7 +67,7 @@ def probe(
 
 def probe_in_child(**settings: Any) -> dict[str, Any]:
     """Run :func:`probe` in a fresh process."""
-    command = [sys.executable, "-m", "bilsh.experiments.probe", json.dumps(settings)]
+    command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(settings)]
     # The interpreter itself and our own module; nothing comes from outside.
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
@@ -80,6 +80,7 @@ def probe_in_child(**settings: Any) -> dict[str, Any]:
     return result
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Read settings of :func:`probe` from the command line, print its answer."""
     asked = json.loads(sys.argv[1])
     print(json.dumps(probe(**asked | {"shape": tuple(asked["shape"])})))
