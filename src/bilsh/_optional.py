@@ -7,7 +7,9 @@ from bilsh.errors import MissingPackageError
 
 _SOURCES = {
     "cv2": ("opencv-python-headless", "images"),
+    "faiss": ("faiss-cpu", "bench"),
     "h5py": ("h5py", "data"),
+    "matplotlib": ("matplotlib", "plot"),
     "pyarrow.compute": ("pyarrow", "data"),
     "pyarrow.parquet": ("pyarrow", "data"),
 }

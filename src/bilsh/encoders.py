@@ -23,6 +23,7 @@ from bilsh.kernels import GAUSSIAN, SpectralDistribution, spectral_distribution
 from bilsh.projections import BilinearMap, DenseMap, Plan, Projection, as_projection
 from bilsh.projections.base import Bytes, Floats, Integers, LinearMap
 from bilsh.validation import (
+    BLOCK_BYTES,
     as_descriptors,
     check_choice,
     check_integer,
@@ -33,6 +34,9 @@ from bilsh.validation import (
 
 NORM_RATIO_BOUNDARY = 1.7
 """Below this ratio of centred norm to neighbour distance sign codes serve better, above it kernel codes."""
+
+STREAMED_BLOCK_BYTES = 128 << 20
+"""Descriptors that are encoded at a time where dense weights are regenerated for every block of them."""
 
 TURN = 2 * np.pi
 
@@ -169,7 +173,9 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         X = self._enter_fitted(X)
         codes = np.empty((X.shape[0], self.n_bytes_), dtype=np.uint8)
         n_jobs = effective_n_jobs(self.n_jobs)
-        for start, block in float32_blocks(X):
+        # Regenerated weights are made anew for every block: larger blocks make them less often.
+        streamed = isinstance(self.projection_, DenseMap) and self.projection_.weights is None
+        for start, block in float32_blocks(X, STREAMED_BLOCK_BYTES if streamed else BLOCK_BYTES):
             codes[start : start + len(block)] = self._plan.encode(block, n_jobs)
         return codes
 
