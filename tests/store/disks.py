@@ -1,7 +1,8 @@
 """A disk in memory that can fail, forget and lose power.
 
-It keeps apart what programs see from what a medium holds: bytes reach the medium when their file is synced, names
-when their directory is. Between syncs a crash may keep any part of either: `outcomes` gives the disks one could find.
+It keeps apart what programs see from what a medium holds: bytes reach the medium when their file is synced,
+names when their directory is. Between syncs a crash may keep any part of either: `outcomes` gives the disks
+that one could find.
 """
 
 from __future__ import annotations
@@ -9,15 +10,9 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import numpy as np
-
 from bilsh import StoreBusy
 
 SECTOR = 512
-
-
-class PowerLoss(BaseException):
-    """Ends a run; no except clause of the store must act on it."""
 
 
 class Inode:
@@ -81,7 +76,7 @@ class Folder:
 
 
 class SimulatedDisk:
-    """Same methods as bilsh.store.files.Disk; `step(operation, path)` runs before each, and may raise or say "skip"."""
+    """Same methods as bilsh.store.files.Disk; `step` runs before each operation, may raise or say "skip"."""
 
     def __init__(self):
         self.folders = {Path("/"): Folder()}
@@ -158,7 +153,7 @@ class SimulatedDisk:
         return SimulatedLock(self, path)
 
     def outcomes(self, rng, samples):
-        """Disks that a crash at this moment could leave: each unsynced name alone, all but it, and random mixes."""
+        """Disks that a crash could leave now: each unsynced name alone, all but it, and random mixes."""
         waiting = [(path, place) for path, f in self.folders.items() for place in range(len(f.waiting))]
         count = len(waiting)
         if samples is None and count <= 8:
@@ -176,6 +171,18 @@ class SimulatedDisk:
             pairs = [pairs[i] for i in rng.permutation(len(pairs))[: 4 * samples]]
         for chosen, chance in pairs:
             yield self.after_crash(dict(zip(waiting, chosen, strict=True)), chance, rng)
+
+    @classmethod
+    def holding(cls, folder, files):
+        """Disk with one directory of synced files, name -> bytes."""
+        disk = cls()
+        disk.folders[Path("/")] = Folder({folder.name: Inode()})
+        disk.folders[folder] = Folder({name: Inode(data) for name, data in files.items()})
+        return disk
+
+    def files(self, folder):
+        """Name -> bytes of all files in a directory."""
+        return {name: bytes(inode.seen) for name, inode in self.folders[folder].seen.items()}
 
     def after_crash(self, chosen, chance, rng):
         disk, crashed = SimulatedDisk(), {}
@@ -221,9 +228,9 @@ class SimulatedOpenFile:
         self.disk.step("read", self.path)
         return bytes(self.inode.seen[offset : offset + length])
 
-    def map(self):
+    def map(self, offset, length):
         self.disk.step("map", self.path)
-        return np.frombuffer(bytes(self.inode.seen), np.uint8).data
+        return memoryview(bytes(self.inode.seen[offset : offset + length]))
 
     def close(self):
         pass

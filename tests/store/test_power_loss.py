@@ -1,4 +1,4 @@
-"""Promise 2: what a call stored survives power loss, at every operation and whatever the medium kept of the rest."""
+"""Promise 2: what is stored survives power loss, at every operation and whatever the medium kept."""
 
 from functools import cache
 from pathlib import Path
@@ -45,7 +45,7 @@ def states():
 
 
 def life_of_a_store(seed):
-    """Play all steps; after each operation open and compare every store that a crash could leave. Count them."""
+    """Play all steps; after each operation open and compare what crashes could leave. Count those."""
     rng = np.random.default_rng(seed)
     disk = SimulatedDisk()
     allowed = [None, states()[0]]
@@ -101,7 +101,11 @@ def skip_sync_of(prefix):
 
 def skip_directory_sync(*, with_manifest):
     def skip(disk, operation, path):
-        linked = any(name.startswith("m-") for name, inode in disk.folder(path).waiting if inode) if path == WHERE else False
+        linked = (
+            any(name.startswith("m-") for name, inode in disk.folder(path).waiting if inode)
+            if path == WHERE
+            else False
+        )
         return operation == "sync_directory" and path == WHERE and linked == with_manifest
 
     return skip
@@ -114,7 +118,9 @@ FORGOTTEN_STEPS = {
     "sync of manifests": skip_sync_of("t-"),
     "directory sync before the manifest": skip_directory_sync(with_manifest=False),
     "directory sync after the link": skip_directory_sync(with_manifest=True),
-    "sync of the parent directory": lambda disk, operation, path: operation == "sync_directory" and path == Path("/"),
+    "sync of the parent directory": lambda disk, operation, path: (
+        operation == "sync_directory" and path == Path("/")
+    ),
     "link of manifests": lambda disk, operation, path: operation == "link",
     "header of files": lambda disk, operation, path: operation == "write_at",
 }
@@ -164,7 +170,9 @@ def replace_old_version(writer, manifest, commit=writing.Writer.commit):
     commit(writer, manifest)
 
 
-@pytest.mark.parametrize("commit", [write_manifest_in_place, note_too_early, tidy_too_early, replace_old_version])
+@pytest.mark.parametrize(
+    "commit", [write_manifest_in_place, note_too_early, tidy_too_early, replace_old_version]
+)
 def test_a_store_that_commits_in_another_order_is_caught(commit, monkeypatch):
     states()
     monkeypatch.setattr(writing.Writer, "commit", commit)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStore, InvalidInputError, InvalidTypeError
+from bilsh.store.files import SyncFailed
 from bilsh.store.ids import Names, show
 from bilsh.store.manifest import IdKind, SegmentRef
 from bilsh.store.merge import to_merge, write_segment
@@ -191,8 +192,10 @@ class Change:
                 self._merge(numbers)
             except OSError as error:
                 # Merging is housekeeping: having no room for it is no reason to refuse the change itself.
-                if isinstance(error, CorruptStore) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+                if not full or isinstance(error, SyncFailed | CorruptStore):
                     raise
+                self._writer.drop_last()
 
     def _write_bitmaps(self) -> tuple[tuple[SegmentRef, ...], SectionFile | None]:
         """Write the bitmaps of all segments into one file; the old one serves where none has changed."""

@@ -91,9 +91,11 @@ class OpenFile:
             length -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def map(self) -> memoryview:
-        """Map the whole file into memory, read-only."""
-        return memoryview(mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ))
+    def map(self, offset: int, length: int) -> memoryview:
+        """Map a part of the file into memory, read-only."""
+        spare = offset % mmap.ALLOCATIONGRANULARITY
+        whole = mmap.mmap(self._fd, length + spare, access=mmap.ACCESS_READ, offset=offset - spare)
+        return memoryview(whole)[spare:]
 
     def close(self) -> None:
         """Give the descriptor back; maps stay valid."""

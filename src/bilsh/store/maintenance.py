@@ -44,18 +44,14 @@ class Version:
 def verify(disk: Disk, path: Path, deep: bool) -> Verification:
     """Check sizes and headers of the newest version; `deep` also every block and cross-reference."""
     snapshot = open_snapshot(disk, path, version=None, use_map=False)
-    version = snapshot.manifest.version
-    problems = []
-    earlier = [v for v in list_versions(disk, path) if v < version][-1:]
-    for problem in (
-        *_problems(snapshot, deep),
-        *(_earlier_problems(disk, path, earlier[0]) if earlier else ()),
-    ):
-        problems.append(problem)
+    version, before = snapshot.manifest.version, snapshot.manifest.repaired_from
+    if before is None:
+        before = max((v for v in list_versions(disk, path) if v < version), default=0)
+    problems = [*_problems(snapshot, deep), *_earlier_problems(disk, path, before)]
     if problems:
         raise CorruptStore(" ".join(problems))
-    files = snapshot.files()
-    return Verification(version, 1 + len(files), sum(ref.size for ref in snapshot.refs()), deep)
+    refs = [file.ref for file in snapshot.files()]
+    return Verification(version, 1 + len(refs), sum(ref.size for ref in refs), deep)
 
 
 def versions(disk: Disk, path: Path) -> list[Version]:
@@ -97,7 +93,7 @@ def repair(disk: Disk, path: Path, to_version: int) -> int:
 
 
 def _earlier_problems(disk: Disk, path: Path, version: int) -> Iterator[str]:
-    """Damage of the manifest before the newest, the one a repair would go back to."""
+    """Damage of the manifest that a repair would go back to; versions that are gone have none."""
     try:
         read_manifest(disk, path, version)
     except FileNotFoundError:

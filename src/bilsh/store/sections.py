@@ -153,7 +153,7 @@ class SectionFile:
     def __init__(self, file: OpenFile, ref: FileRef, kind: bytes, fingerprint: str, use_map: bool) -> None:
         self.name, self.ref = ref.file, ref
         self._file, self._use_map = file, use_map
-        self._map: memoryview | None = None
+        self._maps: dict[str, tuple[int, memoryview]] = {}
         self._kept: dict[str, NDArray[Any]] = {}
         if file.size != ref.size:
             raise self.corrupt(f"has {file.size} bytes, the manifest says {ref.size}")
@@ -229,8 +229,8 @@ class SectionFile:
         if name not in self._kept:
             section = self.sections[name]
             if self._use_map and section.length:
-                self._check_mapped(range(*_blocks(section.offset, section.offset + section.length)))
-                self._kept[name] = self._view(section)
+                self._check_mapped(name, range(*_blocks(section.offset, section.offset + section.length)))
+                self._kept[name] = self._view(name)
             else:
                 self._kept[name] = self.rows_of(name, 0, section.rows)
                 self._kept[name].flags.writeable = False
@@ -242,29 +242,28 @@ class SectionFile:
         if not self._use_map or not len(rows):
             return self._take_unmapped(section, name, rows)
         starts = section.offset + rows * section.row_bytes
-        self._check_spans(starts, starts + section.row_bytes)
-        picked: NDArray[Any] = self._view(section)[rows]
+        self._check_spans(name, starts, starts + section.row_bytes)
+        picked: NDArray[Any] = self._view(name)[rows]
         return picked
 
     def pieces(self, name: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bytes]:
         """Return the byte ranges [start, end) of a section of bytes; only the blocks they lie in are read."""
         section = self.sections[name]
         if self._use_map and section.length:
-            starts, ends = starts + section.offset, ends + section.offset
-            self._check_spans(starts, ends)
-            mapped = self._mapped()
-            return [bytes(mapped[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+            self._check_spans(name, starts + section.offset, ends + section.offset)
+            data = self._view(name).data.cast("B")
+            return [bytes(data[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         return [
             self.rows_of(name, a, b).tobytes() for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
 
-    def _check_spans(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+    def _check_spans(self, name: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
         full = ends > starts
         first, last = (starts[full] - HEADER) // BLOCK, (ends[full] - 1 - HEADER) // BLOCK
         blocks: set[int] = set()
         for a, b in set(zip(first.tolist(), last.tolist(), strict=True)):
             blocks.update(range(a, b + 1))
-        self._check_mapped(blocks)
+        self._check_mapped(name, blocks)
 
     def _take_unmapped(self, section: Section, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         result = np.empty((len(rows), section.columns), dtype=section.dtype)
@@ -286,15 +285,20 @@ class SectionFile:
             self._read_block(block)
         return int(self._n_blocks)
 
-    def _view(self, section: Section) -> NDArray[Any]:
+    def _view(self, name: str) -> NDArray[Any]:
+        section, (base, mapped) = self.sections[name], self._mapped(name)
         count = section.rows * section.columns
-        flat: NDArray[Any] = np.frombuffer(self._mapped(), section.dtype, count, section.offset)
+        flat: NDArray[Any] = np.frombuffer(mapped, section.dtype, count, section.offset - base)
         return flat.reshape(section.rows, section.columns)
 
-    def _mapped(self) -> memoryview:
-        if self._map is None:
-            self._map = self._file.map()
-        return self._map
+    def _mapped(self, name: str) -> tuple[int, memoryview]:
+        """Map one section, in whole blocks: where the map begins, and its bytes."""
+        if name not in self._maps:
+            section = self.sections[name]
+            first, last = _blocks(section.offset, section.offset + section.length)
+            base, end = HEADER + first * BLOCK, min(HEADER + last * BLOCK, self._end)
+            self._maps[name] = base, self._file.map(base, end - base)
+        return self._maps[name]
 
     def _expected(self) -> NDArray[np.uint32]:
         if self._crcs is None:
@@ -314,11 +318,11 @@ class SectionFile:
             raise self.corrupt(f"block {block} is damaged")
         return data
 
-    def _check_mapped(self, blocks: Iterable[int]) -> None:
-        expected, mapped = self._expected(), self._mapped()
+    def _check_mapped(self, name: str, blocks: Iterable[int]) -> None:
+        expected, (base, mapped) = self._expected(), self._mapped(name)
         for block in blocks:
             if not self._seen[block]:
-                start = HEADER + block * BLOCK
+                start = HEADER + block * BLOCK - base
                 if zlib.crc32(mapped[start : start + self._block_length(block)]) != expected[block]:
                     raise self.corrupt(f"block {block} is damaged")
                 self._seen[block] = True

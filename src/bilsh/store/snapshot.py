@@ -35,10 +35,6 @@ class Snapshot:
         """Return all open files of the version."""
         return [self.encoder, *(s.file for s in self.segments), *([self.deletes] if self.deletes else [])]
 
-    def refs(self) -> list[FileRef]:
-        """Return how the manifest names them."""
-        return [file.ref for file in self.files()]
-
     def find(self, names: Names) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Segment and row of each id that is in the store; -1, -1 for the others."""
         return locate(self.segments, names)

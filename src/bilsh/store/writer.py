@@ -44,6 +44,10 @@ class Writer:
         self._made.append(path)
         return path
 
+    def drop_last(self) -> None:
+        """Remove the file named last, of which nothing came."""
+        self.discard([self._made.pop()])
+
     @contextlib.contextmanager
     def change(self) -> Iterator[None]:
         """Everything between the first file written and the commit; an error leaves no trace of it.
