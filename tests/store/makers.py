@@ -29,7 +29,7 @@ class SignEncoder:
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def transform(self, X):
-        flat = np.asarray(X, dtype=np.float32).reshape(len(X), -1)
+        flat = np.asarray(X, dtype=np.float32).reshape(len(X), self.n_features_in_)
         return np.packbits(flat @ self._weights >= 0, axis=1, bitorder="little")
 
 

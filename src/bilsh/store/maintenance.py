@@ -129,13 +129,15 @@ def _segment_problems(segment: Segment) -> Iterator[str]:
     order = segment.rows_of("order", 0, rows)[:, 0] if segment.has("order") else np.arange(rows)
     if not np.array_equal(np.sort(order), np.arange(rows)) or bool(np.any(np.diff(ids[order]) <= 0)):
         yield "ids are not in the order its lookup needs"
-    last, used = segment.slabs[-1][:, -1], segment.layout.n_bits % 8
-    if used and bool(np.any(last >> np.uint8(used))):
-        yield "padding bits of codes are not zero"
+    used, last = segment.layout.n_bits % 8, f"code{len(segment.layout.widths) - 1}"
+    for start, stop in windows(rows, segment.layout.widths[-1]):
+        if used and bool(np.any(segment.rows_of(last, start, stop)[:, -1] >> np.uint8(used))):
+            yield "padding bits of codes are not zero"
+    hashes = segment.hashes_by_row() if segment.has("keys") else None
     for start, stop in windows(rows, 512):
         if segment.has("meta"):
             segment.parse(segment.read_items("meta", start, stop))
-        if segment.has("keys"):
+        if hashes is not None:
             keys = segment.read_items("keys", start, stop)
-            if not np.array_equal(hash_keys(keys), segment.hashes_by_row()[start:stop]):
+            if not np.array_equal(hash_keys(keys), hashes[start:stop]):
                 yield "keys do not match their hashes"
