@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+from functools import cache
 
 import numpy as np
 
-from bilsh import CorruptEncoderError, Store
+import bilsh
 
 TORTURE = os.environ.get("BILSH_TORTURE") == "1"
 N_FEATURES = 12
 
 
-class SignEncoder:
-    """A stand-in for a fitted encoder, small and exact."""
-
-    def __init__(self, n_bits, n_features, seed):
-        self.n_bits, self.n_features_in_, self.seed = n_bits, n_features, seed
-        self._weights = np.random.default_rng(seed).standard_normal((n_features, n_bits)).astype(np.float32)
-
-    def to_bytes(self):
-        return json.dumps([self.n_bits, self.n_features_in_, self.seed]).encode()
-
-    @property
-    def fingerprint(self):
-        return hashlib.sha256(self.to_bytes()).hexdigest()
-
-    def transform(self, X):
-        flat = np.asarray(X, dtype=np.float32).reshape(len(X), self.n_features_in_)
-        return np.packbits(flat @ self._weights >= 0, axis=1, bitorder="little")
-
-
-def _from_bytes(data):
-    try:
-        return SignEncoder(*json.loads(data))
-    except (ValueError, TypeError) as error:
-        raise CorruptEncoderError(str(error)) from None
-
-
-Store._load_encoder = staticmethod(_from_bytes)
-
-
+@cache
 def make_encoder(n_bits=603, seed=0):
-    return SignEncoder(n_bits, N_FEATURES, seed)
+    encoder = bilsh.AngleEncoder(n_bits=n_bits, projection="dense", random_state=seed)
+    return encoder.fit(make_items(50, seed))
 
 
 def make_items(n, seed=0):

@@ -68,9 +68,13 @@ def newest(files):
 def test_flipped_bytes(healthy):
     files, expected = healthy
     rng = np.random.default_rng(0)
-    places = [(name, place) for name, data in files.items() for place in range(len(data))]
-    if not TORTURE:
-        places = [places[i] for i in rng.choice(len(places), 4000, replace=False)]
+    places = [
+        (name, place)
+        for name, data in files.items()
+        for place in (
+            range(len(data)) if TORTURE else rng.choice(len(data), min(len(data), 120), replace=False)
+        )
+    ]
     for name, place in places:
         data = bytearray(files[name])
         data[place] ^= 1 << rng.integers(8)
@@ -83,7 +87,7 @@ def test_cut_and_lengthened_files(healthy):
     rng = np.random.default_rng(1)
     for name, data in files.items():
         lengths = (
-            range(len(data)) if TORTURE else {0, 1, len(data) - 1, *rng.integers(0, len(data), 15).tolist()}
+            range(len(data)) if TORTURE else {0, 1, len(data) - 1, *rng.integers(0, len(data), 8).tolist()}
         )
         damages = [data[:length] for length in lengths] + [data + b"\0", data + bytes(4096), data + data]
         for damage in damages:

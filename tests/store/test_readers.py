@@ -68,7 +68,7 @@ def test_one_writer_at_a_time(tmp_path):
             Store.open(tmp_path / "store", "a")
         with pytest.raises(StoreBusy):
             Store.repair(tmp_path / "store", 1)
-        other = f"from makers import Store; Store.open({str(tmp_path / 'store')!r}, 'a')"
+        other = f"from bilsh import Store; Store.open({str(tmp_path / 'store')!r}, 'a')"
         run = subprocess.run(
             [sys.executable, "-c", other],
             capture_output=True,

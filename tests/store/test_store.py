@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from makers import N_FEATURES, content, make_encoder, make_items
 
-from bilsh import Store
+from bilsh import AngleEncoder, Store
 from bilsh.store import change, inputs
 from bilsh.store.manifest import SegmentRef
 from bilsh.store.merge import to_merge
@@ -73,9 +73,10 @@ def test_string_ids_keep_their_order_of_insertion(store):
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 def test_vectors_are_kept(tmp_path, kind):
     X = make_items(6).reshape(6, 3, 4)
-    with Store.create(tmp_path / "store", ENCODER, keep_vectors=kind) as store:
+    encoder = AngleEncoder(n_bits=16, random_state=0).fit(X)
+    with Store.create(tmp_path / "store", encoder, keep_vectors=kind) as store:
         store.add(X[:4])
-        store.add_codes(ENCODER.transform(X[4:]), vectors=X[4:])
+        store.add_codes(encoder.transform(X[4:]), vectors=X[4:])
         expected = X.reshape(6, N_FEATURES).astype(kind)
         np.testing.assert_array_equal(store.get(range(6)).vectors, expected)
         np.testing.assert_array_equal(np.vstack([segment.vectors for segment in store.segments]), expected)

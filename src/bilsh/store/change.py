@@ -188,6 +188,7 @@ class Change:
     def _merge_where_due(self) -> None:
         numbers = to_merge([segment.ref for segment in self._segments])
         if numbers:
+            named = self._writer.named()
             try:
                 self._merge(numbers)
             except OSError as error:
@@ -195,7 +196,7 @@ class Change:
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
                 if not full or isinstance(error, SyncFailed | CorruptStore):
                     raise
-                self._writer.drop_last()
+                self._writer.drop_after(named)
 
     def _write_bitmaps(self) -> tuple[tuple[SegmentRef, ...], SectionFile | None]:
         """Write the bitmaps of all segments into one file; the old one serves where none has changed."""

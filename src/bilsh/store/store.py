@@ -5,18 +5,25 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.errors import BilshError, CorruptStore, IncompatibleCodesError, InvalidInputError, InvalidTypeError
+from bilsh.encoder_file import encoder_from_bytes
+from bilsh.encoders import Encoder
+from bilsh.errors import (
+    CorruptEncoderError,
+    CorruptStore,
+    IncompatibleCodesError,
+    InvalidInputError,
+    InvalidTypeError,
+)
 from bilsh.store import maintenance
 from bilsh.store.change import Change
-from bilsh.store.encoder import Encoder, encoder_from_bytes
 from bilsh.store.files import Disk
 from bilsh.store.ids import Names, as_names, as_strings, show
 from bilsh.store.inputs import as_codes, as_metadata, as_vectors, in_batches
@@ -40,8 +47,6 @@ class Store:
     The last two versions stay on disk, so space is given back one change later, and :meth:`repair` can go
     back.
     """
-
-    _load_encoder: ClassVar[Callable[[bytes], Encoder]] = staticmethod(encoder_from_bytes)
 
     def __init__(
         self, disk: Disk, path: Path, snapshot: Snapshot, writer: Writer | None, use_map: bool
@@ -78,9 +83,7 @@ class Store:
             raise InvalidInputError(
                 f"keep_vectors must be 'float32', 'float16' or None; got {keep_vectors!r}."
             )
-        if not all(
-            hasattr(encoder, name) for name in ("to_bytes", "transform", "fingerprint", "n_features_in_")
-        ):
+        if not isinstance(encoder, Encoder):
             raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
         disk, where = _disk or Disk(), Path(path)
         data, fingerprint = encoder.to_bytes(), encoder.fingerprint
@@ -228,9 +231,11 @@ class Store:
         if self._encoder is None:
             file, data = self._now.encoder, self._now.encoder.array("encoder").tobytes()
             try:
-                encoder = type(self)._load_encoder(data)
-            except BilshError as error:
-                raise CorruptStore(f"{file.name} holds no encoder this bilsh can read: {error}") from error
+                encoder = encoder_from_bytes(data, file.name)
+            except CorruptEncoderError as error:
+                raise CorruptStore(
+                    f"{file.name} holds no encoder that this bilsh can read: {error}"
+                ) from error
             if encoder.fingerprint != self.fingerprint:
                 raise file.corrupt("holds another encoder than the manifest says")
             self._encoder = encoder
@@ -388,11 +393,10 @@ class Store:
         for batch, some_ids, notes in in_batches(
             X, "X", 4 * manifest.n_features, ("ids", ids), ("metadata", metadata)
         ):
-            if batch.shape[0]:
-                codes = as_codes(self.encoder.transform(batch), manifest.n_bits)
-                kept = manifest.keep_vectors
-                vectors = as_vectors(batch, kept, manifest.n_features) if kept else None
-                yield codes, some_ids, vectors, as_metadata(notes)
+            codes = as_codes(self.encoder.transform(batch), manifest.n_bits)
+            kept = manifest.keep_vectors
+            vectors = as_vectors(batch, kept, manifest.n_features) if kept else None
+            yield codes, some_ids, vectors, as_metadata(notes)
 
     def _ready(
         self, codes: Any, ids: Any, vectors: Any, metadata: Any, fingerprint: str | None

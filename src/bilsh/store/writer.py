@@ -44,9 +44,14 @@ class Writer:
         self._made.append(path)
         return path
 
-    def drop_last(self) -> None:
-        """Remove the file named last, of which nothing came."""
-        self.discard([self._made.pop()])
+    def named(self) -> int:
+        """Return how many files the running change has named."""
+        return len(self._made)
+
+    def drop_after(self, count: int) -> None:
+        """Remove the files named after the first `count`."""
+        self.discard(self._made[count:])
+        del self._made[count:]
 
     @contextlib.contextmanager
     def change(self) -> Iterator[None]:
