@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.store.ids import as_strings
 from bilsh.store.sections import WINDOW
 from bilsh.store.segment import Segment
 
@@ -50,7 +49,7 @@ def walk(segment: Segment, size: int) -> Iterator[Items]:
         for at in range(0, len(live), size):
             rows = live[at : at + size]
             yield Items(
-                part.ids[rows] if keys is None else as_strings([keys[row] for row in rows]),
+                part.ids[rows] if keys is None else segment.strings([keys[row] for row in rows]),
                 np.hstack([slab[rows] for slab in part.slabs]),
                 None if part.vectors is None else part.vectors[rows],
                 [None] * len(rows) if notes is None else segment.parse([notes[row] for row in rows]),

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.store.ids import Names
+from bilsh.store.ids import Names, as_strings
 from bilsh.store.manifest import IdKind, Manifest, SegmentRef, VectorKind
 from bilsh.store.sections import WINDOW, SectionFile
 
@@ -311,6 +311,13 @@ class Segment:
             starts.min() < 0 or ends.max() > total or lengths.min() < 0 or lengths.max() > MAX_METADATA_BYTES
         ):
             raise self.file.corrupt(f"section {name}_ends points outside section {name}")
+
+    def strings(self, keys: list[bytes]) -> NDArray[np.object_]:
+        """Keys as the caller knows them."""
+        try:
+            return as_strings(keys)
+        except UnicodeDecodeError:
+            raise self.file.corrupt("holds keys that are not UTF-8") from None
 
     def parse(self, items: list[bytes]) -> list[Any]:
         """Metadata from its stored text, None where that is empty."""

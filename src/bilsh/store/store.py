@@ -385,7 +385,7 @@ class Store:
         for segment in self.segments:
             rows = segment.find_numbers(numbers)
             hit = np.flatnonzero(rows >= 0)
-            result[hit] = as_strings(segment.keys_at(rows[hit]))
+            result[hit] = segment.strings(segment.keys_at(rows[hit]))
         return result.reshape(ids.shape)
 
     def _encoded(self, X: Any, ids: Any, metadata: Any) -> Iterator[_Rows]:
