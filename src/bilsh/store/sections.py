@@ -155,6 +155,7 @@ class SectionFile:
         self._file, self._use_map = file, use_map
         self._maps: dict[str, tuple[int, memoryview]] = {}
         self._kept: dict[str, NDArray[Any]] = {}
+        self._recent: dict[str, tuple[int, bytes]] = {}
         if file.size != ref.size:
             raise self.corrupt(f"has {file.size} bytes, the manifest says {ref.size}")
         header = file.read_at(0, HEADER)
@@ -217,11 +218,16 @@ class SectionFile:
         last = section.offset + stop * section.row_bytes
         result = np.empty((stop - start, section.columns), dtype=section.dtype)
         target = result.reshape(-1).view(np.uint8)
+        # Readers go front to back in windows that end within blocks: the last block is kept for the next window.
+        kept, data = self._recent.pop(name, (-1, b""))
         for block in range(*_blocks(first, last)):
-            data = self._read_block(block)
+            if block != kept:
+                kept, data = block, self._read_block(block)
             base = HEADER + block * BLOCK
             low, high = max(first, base), min(last, base + len(data))
             target[low - first : high - first] = np.frombuffer(data, np.uint8, high - low, low - base)
+        if stop < section.rows:
+            self._recent[name] = kept, data
         return result
 
     def array(self, name: str) -> NDArray[Any]:
