@@ -20,6 +20,7 @@ from bilsh.errors import (
 from bilsh.features import RandomFourierFeatures
 from bilsh.presets import bilinear_angle, blsh_sik, circulant_angle, circulant_sik, lsh_angle, lsh_sik
 from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
+from bilsh.store import Store
 
 __version__ = version("bilsh")
 
@@ -40,6 +41,7 @@ __all__ = [
     "KernelEncoder",
     "Neighbors",
     "RandomFourierFeatures",
+    "Store",
     "StoreBusy",
     "bilinear_angle",
     "blsh_sik",

@@ -1,0 +1,7 @@
+"""Crash-safe, checksummed storage of codes with their ids and their encoder."""
+
+from bilsh.store.items import Items
+from bilsh.store.maintenance import Verification, Version
+from bilsh.store.store import Store
+
+__all__ = ["Items", "Store", "Verification", "Version"]

@@ -1,0 +1,146 @@
+"""What an item may be called: 64-bit integers or strings, one kind per store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.store.manifest import IdKind
+
+MAX_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Checked ids of some items: integers, or strings as UTF-8 with their hashes."""
+
+    kind: IdKind
+    ints: NDArray[np.int64] | None = None
+    keys: list[bytes] | None = None
+    hashes: NDArray[np.uint64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ints if self.ints is not None else self.keys or ())
+
+
+def as_names(ids: ArrayLike | Sequence[str], kind: IdKind | None, *, unique: bool = True) -> Names:
+    """Check ids and bring them into one form.
+
+    Parameters
+    ----------
+    ids : array (n,) of integers, or of strings
+    kind : "int", "str" or None
+        The kind the store has; None where it has none yet.
+    unique : bool
+        Refuse ids that occur twice.
+    """
+    array = _as_array(ids)
+    if array.ndim != 1:
+        raise InvalidInputError(f"ids must be one-dimensional, one per item; got shape {array.shape}.")
+    if array.dtype.kind in "OUT":
+        names = _string_names(array)
+    elif array.dtype.kind in "iu" or not array.size:
+        if array.size and array.dtype.kind == "u" and int(array.max()) > np.iinfo(np.int64).max:
+            raise InvalidInputError(
+                f"ids must fit int64; the largest is {array.max()}. Use strings for longer ids."
+            )
+        names = Names("int" if array.size else kind or "int", ints=array.astype(np.int64))
+        if names.kind == "str":
+            names = Names("str", keys=[], hashes=np.empty(0, np.uint64))
+    else:
+        raise InvalidTypeError(
+            f"ids must be integers or strings; got {array.dtype}. Convert them, e.g. ids.astype(int)."
+        )
+    if kind is not None and names.kind != kind:
+        words = {"int": "integer", "str": "string"}
+        raise InvalidTypeError(
+            f"this store has {words[kind]} ids (fixed by its first add); got {words[names.kind]} ids. "
+            "Convert them first."
+        )
+    if unique:
+        _refuse_twins(names)
+    return names
+
+
+def as_strings(keys: Sequence[bytes]) -> NDArray[np.object_]:
+    """Give UTF-8 keys back as an object array of str."""
+    result = np.empty(len(keys), dtype=object)
+    result[:] = [key.decode("utf-8") for key in keys]
+    return result
+
+
+def show(names: Names, index: int) -> str:
+    """Spell one id for an error message."""
+    return (
+        str(names.ints[index]) if names.ints is not None else repr((names.keys or [])[index].decode("utf-8"))
+    )
+
+
+def hash_keys(keys: Sequence[bytes]) -> NDArray[np.uint64]:
+    """64-bit BLAKE2b of each key, the order in which segments look keys up."""
+    digests = b"".join(hashlib.blake2b(key, digest_size=8).digest() for key in keys)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+
+def _as_array(ids: Any) -> NDArray[Any]:
+    if isinstance(ids, str | bytes):
+        raise InvalidTypeError(
+            f"ids must be a sequence of ids; got one {type(ids).__name__}. Write [{ids!r}]."
+        )
+    if isinstance(ids, np.ndarray):
+        return ids
+    items = list(ids) if not np.isscalar(ids) else ids
+    if isinstance(items, list) and items and all(isinstance(item, str) for item in items):
+        return np.array(items, dtype=object)
+    try:
+        return np.asarray(items)
+    except (ValueError, OverflowError) as error:
+        raise InvalidTypeError(f"ids must be integers that fit int64, or strings; {error}.") from None
+
+
+def _string_names(array: NDArray[Any]) -> Names:
+    keys = []
+    for index, item in enumerate(array.tolist()):
+        if not isinstance(item, str):
+            raise InvalidTypeError(
+                f"ids must be all integers or all strings; ids[{index}] is {type(item).__name__}."
+            )
+        try:
+            key = item.encode("utf-8")
+        except UnicodeEncodeError:
+            raise InvalidInputError(
+                f"ids[{index}] = {item!r} is not valid Unicode. Repair the string first."
+            ) from None
+        if not 0 < len(key) <= MAX_KEY_BYTES:
+            raise InvalidInputError(
+                f"string ids must have 1 to {MAX_KEY_BYTES} bytes in UTF-8; ids[{index}] has {len(key)}."
+            )
+        keys.append(key)
+    return Names("str", keys=keys, hashes=hash_keys(keys))
+
+
+def _refuse_twins(names: Names) -> None:
+    if names.ints is not None:
+        ints = names.ints
+        if bool(np.all(ints[1:] > ints[:-1])):
+            return
+        order = np.argsort(ints, kind="stable")
+        twins = order[1:][ints[order][1:] == ints[order][:-1]].tolist()
+    else:
+        seen: set[bytes] = set()
+        twins = []
+        for i, key in enumerate(names.keys or ()):
+            if key in seen:
+                twins.append(i)
+            seen.add(key)
+    if twins:
+        raise InvalidInputError(
+            f"ids must be unique; {show(names, twins[0])} occurs more than once ({len(twins)} repeated). "
+            "Keep one row of each."
+        )

@@ -1,0 +1,143 @@
+"""Looking after a store: is every byte as written, which versions are there, go back to one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bilsh.errors import CorruptStore, InvalidInputError
+from bilsh.store.files import Disk
+from bilsh.store.ids import hash_keys
+from bilsh.store.manifest import manifest_name
+from bilsh.store.segment import Segment, windows
+from bilsh.store.snapshot import Snapshot, list_versions, load, open_snapshot, read_hint, read_manifest
+from bilsh.store.writer import Writer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a successful check went through."""
+
+    version: int
+    files: int
+    bytes: int
+    deep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version whose manifest is there; `problem` is None when all its files are there too."""
+
+    version: int
+    time: int | None
+    items: int | None
+    problem: str | None
+
+
+def verify(disk: Disk, path: Path, deep: bool) -> Verification:
+    """Check sizes and headers of the newest version; `deep` also every block and cross-reference."""
+    snapshot = open_snapshot(disk, path, version=None, use_map=False)
+    version, before = snapshot.manifest.version, snapshot.manifest.repaired_from
+    if before is None:
+        before = max((v for v in list_versions(disk, path) if v < version), default=0)
+    problems = [*_problems(snapshot, deep), *_earlier_problems(disk, path, before)]
+    if problems:
+        raise CorruptStore(" ".join(problems))
+    refs = [file.ref for file in snapshot.files()]
+    return Verification(version, 1 + len(refs), sum(ref.size for ref in refs), deep)
+
+
+def versions(disk: Disk, path: Path) -> list[Version]:
+    """Versions in the directory, oldest first, each with what is wrong with it at first sight."""
+    found = []
+    for number in list_versions(disk, path):
+        stamp = items = problem = None
+        try:
+            manifest = read_manifest(disk, path, number)
+            stamp, items = manifest.time, manifest.n_alive
+            load(disk, path, manifest, use_map=False, known=None)
+        except CorruptStore as error:
+            problem = str(error)
+        except FileNotFoundError as error:
+            problem = f"{str(error.filename).rsplit('/', 1)[-1]} is missing."
+        found.append(Version(number, stamp, items, problem))
+    return found
+
+
+def repair(disk: Disk, path: Path, to_version: int) -> int:
+    """Make a new newest version with the content of an earlier one, after checking every byte of it."""
+    there = list_versions(disk, path)
+    if to_version not in there:
+        raise InvalidInputError(f"version {to_version} is not there; {path} has versions {there}.")
+    writer = Writer(disk, path)
+    try:
+        snapshot = open_snapshot(disk, path, version=to_version, use_map=False)
+        problems = list(_problems(snapshot, deep=True))
+        if problems:
+            raise CorruptStore(f"version {to_version} is damaged too. " + " ".join(problems))
+        newest = max(there[-1], read_hint(disk, path)) + 1
+        with writer.change():
+            writer.commit(
+                replace(snapshot.manifest, version=newest, time=int(time.time()), repaired_from=to_version)
+            )
+    finally:
+        writer.close()
+    return newest
+
+
+def _earlier_problems(disk: Disk, path: Path, version: int) -> Iterator[str]:
+    """Damage of the manifest that a repair would go back to; versions that are gone have none."""
+    try:
+        read_manifest(disk, path, version)
+    except FileNotFoundError:
+        return
+    except CorruptStore as error:
+        yield f"{error} (Only the version before the newest is affected.)"
+
+
+def _problems(snapshot: Snapshot, deep: bool) -> Iterator[str]:
+    if not deep:
+        return
+    for file in snapshot.files():
+        try:
+            file.check_all()
+        except CorruptStore as error:
+            yield str(error)
+            return
+    living = []
+    for segment in snapshot.segments:
+        yield from (f"{segment.file.name}: {problem}." for problem in _segment_problems(segment))
+        alive = segment.alive_bits(0, len(segment))
+        living.append(segment.ids if alive is None else segment.ids[alive])
+    ids = np.sort(np.concatenate(living)) if living else np.empty(0, dtype=np.int64)
+    name = manifest_name(snapshot.manifest.version)
+    if len(ids) and bool(np.any(ids[1:] == ids[:-1])):
+        yield f"{name}: an id is alive in two segments."
+    if len(ids) and int(ids[-1]) >= snapshot.manifest.next_id:
+        yield f"{name}: the next id {snapshot.manifest.next_id} is in use already."
+
+
+def _segment_problems(segment: Segment) -> Iterator[str]:
+    ids, rows = segment.ids, len(segment)
+    order = segment.rows_of("order", 0, rows)[:, 0] if segment.has("order") else np.arange(rows)
+    if not np.array_equal(np.sort(order), np.arange(rows)) or bool(np.any(np.diff(ids[order]) <= 0)):
+        yield "ids are not in the order its lookup needs"
+    used, last = segment.layout.n_bits % 8, f"code{len(segment.layout.widths) - 1}"
+    for start, stop in windows(rows, segment.layout.widths[-1]):
+        if used and bool(np.any(segment.rows_of(last, start, stop)[:, -1] >> np.uint8(used))):
+            yield "padding bits of codes are not zero"
+    hashes = segment.hashes_by_row() if segment.has("keys") else None
+    for start, stop in windows(rows, 512):
+        if segment.has("meta"):
+            segment.parse(segment.read_items("meta", start, stop))
+        if hashes is not None:
+            keys = segment.read_items("keys", start, stop)
+            if not np.array_equal(hash_keys(keys), hashes[start:stop]):
+                yield "keys do not match their hashes"

@@ -1,0 +1,172 @@
+"""The manifest: a small checksummed JSON file that says which files make up one version of the store.
+
+A version exists from the moment its manifest has its final name, `m-<version>.json`. The file is
+`{"sha256":"<of the body>","manifest":<body>}` with exactly these bytes around the body, so that a change of
+any byte is noticed and it is still JSON that people can read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from bilsh.errors import CorruptStore
+from bilsh.store.sections import FORMAT, FileRef
+
+MAX_BYTES = 16 << 20
+_HEAD = b'{"sha256":"'
+_MIDDLE = b'","manifest":'
+_TAIL = b"}\n"
+_VERSION_NAME = re.compile(r"m-(\d{10})\.json")
+_OWN_NAME = re.compile(r"[sdet]-[0-9a-f]{16}\.(?:seg|del|enc|tmp)")
+_HEX64 = re.compile(r"[0-9a-f]{64}")
+
+IdKind = Literal["int", "str"]
+VectorKind = Literal["float32", "float16"]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRef(FileRef):
+    """A segment of a version: its file, its rows, how many are dead, and where their bitmap begins."""
+
+    rows: int
+    dead: int
+    bitmap: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All that one version consists of."""
+
+    format: int
+    version: int
+    time: int
+    fingerprint: str
+    n_bits: int
+    n_features: int
+    id_kind: IdKind | None
+    next_id: int
+    keep_vectors: VectorKind | None
+    encoder: FileRef
+    segments: tuple[SegmentRef, ...]
+    deletes: FileRef | None
+    repaired_from: int | None
+
+    @property
+    def n_alive(self) -> int:
+        """Number of items that are not deleted."""
+        return sum(segment.rows - segment.dead for segment in self.segments)
+
+    def files(self) -> set[str]:
+        """Names of all files this version needs."""
+        names = {self.encoder.file, *(segment.file for segment in self.segments)}
+        return names | {self.deletes.file} if self.deletes else names
+
+
+def manifest_name(version: int) -> str:
+    """Name of a version's manifest."""
+    return f"m-{version:010d}.json"
+
+
+def version_of(name: str) -> int | None:
+    """Version that a file name stands for, None for other files."""
+    match = _VERSION_NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def is_own_file(name: str) -> bool:
+    """Whether the store made a file of this name (manifests and lock aside)."""
+    return _OWN_NAME.fullmatch(name) is not None
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Bytes of the manifest's file."""
+    body = json.dumps(asdict(manifest), separators=(",", ":")).encode("ascii")
+    return _HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + _MIDDLE + body + _TAIL
+
+
+def decode_manifest(data: bytes, name: str) -> Manifest:
+    """Read a manifest back; CorruptStore when any byte of it is not as written."""
+    start = len(_HEAD) + 64 + len(_MIDDLE)
+    body = data[start : -len(_TAIL)]
+    expected = _HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + _MIDDLE + body + _TAIL
+    if data != expected:
+        raise CorruptStore(
+            f"{name} is damaged: its checksum does not match. See Store.versions and Store.repair."
+        )
+    try:
+        return _checked(json.loads(body), version_of(name))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CorruptStore(f"{name} is not a manifest this bilsh can read: {error}") from None
+
+
+def _checked(raw: Any, version: int | None) -> Manifest:
+    """Turn parsed JSON into a Manifest, believing nothing; ValueError says what is wrong."""
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise ValueError(f"format {raw.get('format') if isinstance(raw, dict) else raw!r}, expected {FORMAT}")
+    _want(set(raw) == {field.name for field in fields(Manifest)}, "its fields are not those of format 1")
+    _want(raw["version"] == _count(raw["version"], 1) == version, "it carries another version than its name")
+    _want(raw["id_kind"] in (None, "int", "str"), "unknown kind of ids")
+    _want(raw["keep_vectors"] in (None, "float32", "float16"), "unknown kind of vectors")
+    _want(_is_hash(raw["fingerprint"]), "fingerprint is not a SHA-256")
+    _want(type(raw["next_id"]) is int and 0 <= raw["next_id"] <= 1 << 63, "next id out of range")
+    _want(isinstance(raw["segments"], list), "segments is not a list")
+    segments = tuple(_segment(item) for item in raw["segments"])
+    _want(raw["deletes"] is not None or not any(s.dead for s in segments), "deleted rows without bitmaps")
+    _want(bool(raw["id_kind"]) or not segments, "segments without a kind of ids")
+    _want(len({s.file for s in segments}) == len(segments), "a segment is listed twice")
+    return Manifest(
+        format=FORMAT,
+        version=raw["version"],
+        time=_count(raw["time"]),
+        fingerprint=raw["fingerprint"],
+        n_bits=_count(raw["n_bits"], 1),
+        n_features=_count(raw["n_features"], 1),
+        id_kind=raw["id_kind"],
+        next_id=raw["next_id"],
+        keep_vectors=raw["keep_vectors"],
+        encoder=_file(raw["encoder"], "e-", ".enc"),
+        segments=segments,
+        deletes=None if raw["deletes"] is None else _file(raw["deletes"], "d-", ".del"),
+        repaired_from=None if raw["repaired_from"] is None else _count(raw["repaired_from"], 1),
+    )
+
+
+def _segment(raw: Any) -> SegmentRef:
+    _want(
+        isinstance(raw, dict) and set(raw) == {"file", "size", "header", "rows", "dead", "bitmap"},
+        "bad segment",
+    )
+    ref = _file({key: raw[key] for key in ("file", "size", "header")}, "s-", ".seg")
+    rows, dead = _count(raw["rows"], 1), _count(raw["dead"])
+    _want(dead <= rows, "more dead rows than rows")
+    _want((raw["bitmap"] is None) == (dead == 0), "a bitmap without dead rows, or the reverse")
+    bitmap = None if raw["bitmap"] is None else _count(raw["bitmap"])
+    return SegmentRef(ref.file, ref.size, ref.header, rows, dead, bitmap)
+
+
+def _file(raw: Any, prefix: str, suffix: str) -> FileRef:
+    _want(isinstance(raw, dict) and set(raw) == {"file", "size", "header"}, "bad file entry")
+    name = raw["file"]
+    good = isinstance(name, str) and is_own_file(name) and name.startswith(prefix) and name.endswith(suffix)
+    _want(good, f"{name!r} is no file name of a store")
+    _want(_is_hash(raw["header"]), "header checksum is not a SHA-256")
+    return FileRef(name, _count(raw["size"]), raw["header"])
+
+
+def _count(value: Any, least: int = 0) -> int:
+    if type(value) is not int or not least <= value <= 1 << 62:
+        raise ValueError(f"{value!r} is not a count of at least {least}")
+    return value
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and _HEX64.fullmatch(value) is not None
+
+
+def _want(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise ValueError(otherwise)

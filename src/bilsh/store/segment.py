@@ -1,0 +1,366 @@
+"""Segments: immutable files of rows, each row an id, a code, and what else is kept of an item.
+
+Codes lie in slabs: the first 512 bits of all codes, then the next 1,536, and so on, each slab one
+contiguous matrix. A progressive search reads the first slab of every code and the others only of the
+promising ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.store.ids import Names, as_strings
+from bilsh.store.manifest import IdKind, Manifest, SegmentRef, VectorKind
+from bilsh.store.sections import WINDOW, SectionFile
+
+SLAB_BYTES = (64, 192, 768, 3072)
+MAX_METADATA_BYTES = 1 << 14
+_VECTOR_DTYPES = {"float32": "<f4", "float16": "<f2"}
+
+
+def slab_widths(n_bytes: int) -> tuple[int, ...]:
+    """Bytes of each slab of a code: 512, 1536, 6144, 24576 bits and the rest, as far as the code reaches.
+
+    >>> slab_widths(512), slab_widths(7)
+    ((64, 192, 256), (7,))
+    """
+    widths = []
+    for width in SLAB_BYTES:
+        if n_bytes > 0:
+            widths.append(min(width, n_bytes))
+            n_bytes -= width
+    return (*widths, n_bytes) if n_bytes > 0 else tuple(widths)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What every row of a store looks like."""
+
+    fingerprint: str
+    n_bits: int
+    n_features: int
+    id_kind: IdKind
+    keep_vectors: VectorKind | None
+
+    @classmethod
+    def of(cls, manifest: Manifest, id_kind: IdKind | None = None) -> Layout:
+        """Layout that a manifest states; `id_kind` where it has none yet."""
+        kind = manifest.id_kind or id_kind or "int"
+        return cls(manifest.fingerprint, manifest.n_bits, manifest.n_features, kind, manifest.keep_vectors)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of a code."""
+        return -(-self.n_bits // 8)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Bytes of each slab."""
+        return slab_widths(self.n_bytes)
+
+    def fixed_columns(self) -> dict[str, tuple[str, int]]:
+        """Sections with one row per item: name -> (dtype, columns)."""
+        columns = {f"code{i}": ("<u1", width) for i, width in enumerate(self.widths)}
+        columns["ids"] = ("<i8", 1)
+        if self.keep_vectors:
+            columns["vectors"] = (_VECTOR_DTYPES[self.keep_vectors], self.n_features)
+        return columns
+
+
+class Table(Protocol):
+    """Rows to write: a batch in memory, or an older segment."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+
+    def has(self, name: str) -> bool:
+        """Whether a section is there."""
+
+    def rows_of(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows [start, stop) of a section."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows in memory, ready to be written."""
+
+    layout: Layout
+    codes: NDArray[np.uint8]
+    arrays: dict[str, NDArray[Any]]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory the batch holds."""
+        return self.codes.nbytes + sum(array.nbytes for array in self.arrays.values())
+
+    def has(self, name: str) -> bool:
+        """Whether a section is there."""
+        return name in self.arrays or name.startswith("code")
+
+    def rows_of(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows [start, stop) of a section; slabs are columns of the codes."""
+        if not name.startswith("code"):
+            return self.arrays[name][start:stop]
+        widths, slab = self.layout.widths, int(name[4:])
+        first = sum(widths[:slab])
+        return self.codes[start:stop, first : first + widths[slab]]
+
+
+def make_batch(
+    layout: Layout,
+    codes: NDArray[np.uint8],
+    ids: NDArray[np.int64],
+    names: Names,
+    vectors: NDArray[Any] | None,
+    metadata: Sequence[bytes] | None,
+) -> Batch:
+    """Bring checked parts of some items together."""
+    arrays: dict[str, NDArray[Any]] = {"ids": ids[:, None]}
+    if vectors is not None:
+        arrays["vectors"] = vectors
+    if names.keys is not None and names.hashes is not None:
+        arrays |= _ragged("keys", names.keys)
+        arrays["hashes"] = names.hashes
+    if metadata is not None:
+        arrays |= _ragged("meta", metadata)
+    return Batch(layout, codes, arrays)
+
+
+def _ragged(name: str, items: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+    ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)))
+    return {name: np.frombuffer(b"".join(items), np.uint8)[:, None], f"{name}_ends": ends[:, None]}
+
+
+class Segment:
+    """A written segment, as search, iteration and compaction see it.
+
+    Attributes
+    ----------
+    slabs : list of uint8 (n, width)
+        The codes of all rows, dead ones too; checked when first touched.
+    ids : int64 (n,)
+        Ids of an integer store; running numbers of insertion in a string store (see :meth:`keys`).
+    alive : uint8 (ceil(n / 8),) or None
+        Bit r (little order) is set when row r is not deleted; None when all are alive.
+    vectors : float32 or float16 (n, d), or None
+        Kept vectors.
+    """
+
+    def __init__(
+        self, file: SectionFile, ref: SegmentRef, layout: Layout, alive: NDArray[np.uint8] | None
+    ) -> None:
+        self.file, self.ref, self.layout, self.alive = file, ref, layout, alive
+        if file.rows != ref.rows:
+            raise file.corrupt(f"has {file.rows} rows, the manifest says {ref.rows}")
+        expected = {
+            name: (np.dtype(dtype), columns) for name, (dtype, columns) in layout.fixed_columns().items()
+        }
+        if "order" in file.sections:
+            expected["order"] = (np.dtype("<i8"), 1)
+        if layout.id_kind == "str":
+            expected |= {"hashes": (np.dtype("<u8"), 1), "hash_rows": (np.dtype("<i8"), 1)}
+        ragged = [name for name in ("keys", "meta") if name in file.sections]
+        expected |= {f"{name}_ends": (np.dtype("<i8"), 1) for name in ragged}
+        found = {name: (s.dtype, s.columns) for name, s in file.sections.items() if name not in ragged}
+        counts = {section.rows for name, section in file.sections.items() if name not in ragged}
+        flat = all(file.sections[name].row_bytes == 1 for name in ragged)
+        if (
+            found != expected
+            or counts != {ref.rows}
+            or not flat
+            or ("keys" in ragged) != (layout.id_kind == "str")
+        ):
+            raise file.corrupt("does not have the sections of this store's items")
+
+    def __len__(self) -> int:
+        return self.ref.rows
+
+    @property
+    def n_alive(self) -> int:
+        """Number of rows that are not deleted."""
+        return self.ref.rows - self.ref.dead
+
+    @property
+    def slabs(self) -> list[NDArray[np.uint8]]:
+        """Codes in slabs, see the class."""
+        return [self.file.array(f"code{i}") for i in range(len(self.layout.widths))]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Int64 ids, see the class."""
+        ids: NDArray[np.int64] = self.file.array("ids")[:, 0]
+        return ids
+
+    @property
+    def vectors(self) -> NDArray[Any] | None:
+        """Kept vectors, see the class."""
+        return self.file.array("vectors") if self.layout.keep_vectors else None
+
+    def part(self, start: int, stop: int) -> Part:
+        """Rows [start, stop) read into memory of their own: for stores larger than the address space."""
+        alive = self.alive_bits(start, stop)
+        return Part(
+            slabs=[self.file.rows_of(f"code{i}", start, stop) for i in range(len(self.layout.widths))],
+            ids=self.file.rows_of("ids", start, stop)[:, 0],
+            alive=None if alive is None else np.packbits(alive, bitorder="little"),
+            vectors=self.file.rows_of("vectors", start, stop) if self.layout.keep_vectors else None,
+        )
+
+    def alive_bits(self, start: int, stop: int) -> NDArray[np.bool_] | None:
+        """Booleans of rows [start, stop), None when all are alive."""
+        if self.alive is None:
+            return None
+        bits = np.unpackbits(self.alive[start // 8 : -(-stop // 8)], bitorder="little").view(np.bool_)
+        return bits[start % 8 : start % 8 + stop - start]
+
+    def is_alive(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Booleans of some rows."""
+        if self.alive is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        return (self.alive[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
+
+    def codes_at(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Whole codes of some rows."""
+        return np.hstack([self.file.take(f"code{i}", rows) for i in range(len(self.layout.widths))])
+
+    def keys_at(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """UTF-8 keys of some rows of a string store."""
+        return self._items_at("keys", rows)
+
+    def metadata_at(self, rows: NDArray[np.int64]) -> list[Any]:
+        """Metadata of some rows, None where there is none."""
+        if not self.has("meta"):
+            return [None] * len(rows)
+        return self.parse(self._items_at("meta", rows))
+
+    def read_items(self, name: str, start: int, stop: int) -> list[bytes]:
+        """Keys or metadata of rows [start, stop), read into memory of their own."""
+        ends = np.concatenate([[0], self.file.rows_of(f"{name}_ends", max(start - 1, 0), stop)[:, 0]])
+        ends = ends[-(stop - start) - 1 :]
+        self.check_spans(name, ends[:-1], ends[1:])
+        data = self.file.rows_of(name, int(ends[0]), int(ends[-1])).tobytes()
+        cuts = (ends - ends[0]).tolist()
+        return [data[a:b] for a, b in pairwise(cuts)]
+
+    def find(self, names: Names) -> NDArray[np.int64]:
+        """Rows that carry these ids and are alive; -1 for the others."""
+        if names.ints is not None:
+            rows = self.find_numbers(names.ints)
+        else:
+            rows = self._find_keys(
+                names.keys or [], names.hashes if names.hashes is not None else np.empty(0, np.uint64)
+            )
+        hit = np.flatnonzero(rows >= 0)
+        rows[hit[~self.is_alive(rows[hit])]] = -1
+        return rows
+
+    def find_numbers(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows whose entry in `ids` is one of `numbers`, dead or alive; -1 for the others."""
+        ids, order = self.ids, self._order
+        at = np.minimum(np.searchsorted(ids, numbers, sorter=order), len(ids) - 1)
+        rows = at if order is None else order[at]
+        return np.where(ids[rows] == numbers, rows, -1)
+
+    def _find_keys(self, keys: list[bytes], hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        known, hash_rows = self.file.array("hashes")[:, 0], self._row_numbers("hash_rows")
+        first, last = np.searchsorted(known, hashes, "left"), np.searchsorted(known, hashes, "right")
+        result = np.full(len(keys), -1, dtype=np.int64)
+        for i in np.flatnonzero(last > first):
+            rows = hash_rows[first[i] : last[i]]
+            same = [key == keys[i] for key in self.keys_at(rows)]
+            if any(same):
+                result[i] = rows[same.index(True)]
+        return result
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64] | None:
+        return self._row_numbers("order") if self.has("order") else None
+
+    def _row_numbers(self, name: str) -> NDArray[np.int64]:
+        rows: NDArray[np.int64] = self.file.array(name)[:, 0]
+        if rows.min() < 0 or rows.max() >= len(self):
+            raise self.file.corrupt(f"section {name} points outside the segment")
+        return rows
+
+    def _items_at(self, name: str, rows: NDArray[np.int64]) -> list[bytes]:
+        ends = self.file.take(f"{name}_ends", rows)[:, 0]
+        starts = self.file.take(f"{name}_ends", np.maximum(rows - 1, 0))[:, 0]
+        starts = np.where(rows == 0, 0, starts)
+        self.check_spans(name, starts, ends)
+        return self.file.pieces(name, starts, ends)
+
+    def check_spans(self, name: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        """Refuse byte ranges that no writer would make."""
+        total = self.file.sections[name].rows
+        lengths = ends - starts
+        if len(ends) and (
+            starts.min() < 0 or ends.max() > total or lengths.min() < 0 or lengths.max() > MAX_METADATA_BYTES
+        ):
+            raise self.file.corrupt(f"section {name}_ends points outside section {name}")
+
+    def strings(self, keys: list[bytes]) -> NDArray[np.object_]:
+        """Keys as the caller knows them."""
+        try:
+            return as_strings(keys)
+        except UnicodeDecodeError:
+            raise self.file.corrupt("holds keys that are not UTF-8") from None
+
+    def parse(self, items: list[bytes]) -> list[Any]:
+        """Metadata from its stored text, None where that is empty."""
+        try:
+            return [json.loads(item) if item else None for item in items]
+        except (ValueError, RecursionError):
+            raise self.file.corrupt("holds metadata that is not JSON") from None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, dead ones too."""
+        return self.ref.rows
+
+    def has(self, name: str) -> bool:
+        """Whether a section is there."""
+        return name in self.file.sections
+
+    def rows_of(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows [start, stop) of a section, read into memory of their own."""
+        return self.file.rows_of(name, start, stop)
+
+    def hashes_by_row(self) -> NDArray[np.uint64]:
+        """Key hash of every row, in row order."""
+        result = np.zeros(len(self), dtype=np.uint64)
+        result[self._row_numbers("hash_rows")] = self.file.array("hashes")[:, 0]
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a segment in memory; same names as :class:`Segment`."""
+
+    slabs: list[NDArray[np.uint8]]
+    ids: NDArray[np.int64]
+    alive: NDArray[np.uint8] | None
+    vectors: NDArray[Any] | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def windows(rows: int, row_bytes: int) -> Iterator[tuple[int, int]]:
+    """Cut rows into ranges of a few MiB."""
+    step = max(1, WINDOW // max(row_bytes, 1))
+    for start in range(0, rows, step):
+        yield start, min(start + step, rows)

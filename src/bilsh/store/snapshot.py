@@ -1,0 +1,175 @@
+"""One version of a store with all its files open: what a reader sees, whatever writers do meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.errors import CorruptStore
+from bilsh.store.files import Disk
+from bilsh.store.ids import Names
+from bilsh.store.manifest import MAX_BYTES, Manifest, SegmentRef, decode_manifest, manifest_name, version_of
+from bilsh.store.sections import FileRef, SectionFile
+from bilsh.store.segment import Layout, Segment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOCK_NAME = "lock"
+_TRIES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An open version."""
+
+    manifest: Manifest
+    encoder: SectionFile
+    segments: tuple[Segment, ...]
+    deletes: SectionFile | None
+
+    def files(self) -> list[SectionFile]:
+        """Return all open files of the version."""
+        return [self.encoder, *(s.file for s in self.segments), *([self.deletes] if self.deletes else [])]
+
+    def find(self, names: Names) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Segment and row of each id that is in the store; -1, -1 for the others."""
+        return locate(self.segments, names)
+
+
+def locate(
+    segments: tuple[Segment, ...] | list[Segment], names: Names
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Segment and row of each living id; -1, -1 where there is none."""
+    where = np.full(len(names), -1, dtype=np.int64)
+    rows = np.full(len(names), -1, dtype=np.int64)
+    for number, segment in enumerate(segments):
+        found = segment.find(names)
+        hit = found >= 0
+        where[hit], rows[hit] = number, found[hit]
+    return where, rows
+
+
+def read_hint(disk: Disk, path: Path) -> int:
+    """Newest version the last writer noted in the lock file; 0 when it left no readable note."""
+    try:
+        file = disk.open(path / LOCK_NAME)
+    except FileNotFoundError:
+        return 0
+    data = file.read_at(0, 64)
+    file.close()
+    version = data[11:21]
+    return int(version) if version.isdigit() and data == hint(int(version)) else 0
+
+
+def hint(version: int) -> bytes:
+    """Note for the lock file; the complement makes a torn or damaged note unreadable."""
+    return b"bilsh head %010d %010d\n" % (version, 9_999_999_999 - version)
+
+
+def list_versions(disk: Disk, path: Path) -> list[int]:
+    """Versions whose manifests are there, oldest first."""
+    return sorted(v for name in disk.list(path) if (v := version_of(name)) is not None)
+
+
+def newest_version(disk: Disk, path: Path) -> int:
+    """Find the newest version; the note in the lock file tells when its manifest has gone missing."""
+    for _ in range(3):
+        # The note is read first: it never runs ahead of the manifests, so a newer note means a missing
+        # manifest (or, once in a blue moon, a listing made while two commits went by: look again).
+        noted = read_hint(disk, path)
+        try:
+            versions = list_versions(disk, path)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no store at {path}. Make one with Store.create.") from None
+        if versions and versions[-1] >= noted:
+            return versions[-1]
+    if noted:
+        raise CorruptStore(f"{manifest_name(noted)} is missing. See Store.versions and Store.repair.")
+    raise FileNotFoundError(f"{path} holds no bilsh store. Make one with Store.create.")
+
+
+def read_manifest(disk: Disk, path: Path, version: int) -> Manifest:
+    """Read and check one manifest."""
+    name = manifest_name(version)
+    file = disk.open(path / name)
+    try:
+        if file.size > MAX_BYTES:
+            raise CorruptStore(f"{name} has {file.size} bytes; a manifest has at most {MAX_BYTES}.")
+        return decode_manifest(file.read_at(0, file.size), name)
+    finally:
+        file.close()
+
+
+def open_snapshot(
+    disk: Disk, path: Path, *, version: int | None, use_map: bool, known: Snapshot | None = None
+) -> Snapshot:
+    """Open a version, the newest when `version` is None; files that `known` has open are used again."""
+    for _ in range(_TRIES):
+        number = newest_version(disk, path) if version is None else version
+        try:
+            return load(disk, path, read_manifest(disk, path, number), use_map, known)
+        except FileNotFoundError as error:
+            missing = error.filename
+        if version is not None or newest_version(disk, path) == number:
+            break
+    raise CorruptStore(f"{str(missing).rsplit('/', 1)[-1]} is missing. See Store.versions and Store.repair.")
+
+
+def load(disk: Disk, path: Path, manifest: Manifest, use_map: bool, known: Snapshot | None) -> Snapshot:
+    """Open all files of a manifest; FileNotFoundError when one is gone."""
+    ready = {file.name: file for file in known.files()} if known else {}
+    opened: list[SectionFile] = []
+
+    def get(ref: FileRef, kind: bytes) -> SectionFile:
+        if ref.file in ready:
+            return ready[ref.file]
+        file = open_file(disk, path, ref, kind, manifest.fingerprint, use_map)
+        opened.append(file)
+        return file
+
+    try:
+        encoder = get(manifest.encoder, b"ENCO")
+        if set(encoder.sections) != {"encoder"} or encoder.sections["encoder"].row_bytes != 1:
+            raise encoder.corrupt("does not hold an encoder")
+        deletes = get(manifest.deletes, b"DEAD") if manifest.deletes else None
+        if deletes and (set(deletes.sections) != {"alive"} or deletes.sections["alive"].row_bytes != 1):
+            raise deletes.corrupt("does not hold bitmaps")
+        layout = Layout.of(manifest)
+        segments = tuple(
+            Segment(get(ref, b"SEGM"), ref, layout, _bitmap(deletes, ref) if deletes else None)
+            for ref in manifest.segments
+        )
+    except BaseException:
+        for file in opened:
+            file.close()
+        raise
+    return Snapshot(manifest, encoder, segments, deletes)
+
+
+def open_file(
+    disk: Disk, path: Path, ref: FileRef, kind: bytes, fingerprint: str, use_map: bool
+) -> SectionFile:
+    """Open one file that a manifest names."""
+    file = disk.open(path / ref.file)
+    try:
+        return SectionFile(file, ref, kind, fingerprint, use_map)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _bitmap(deletes: SectionFile, ref: SegmentRef) -> NDArray[np.uint8] | None:
+    if ref.bitmap is None:
+        return None
+    length = -(-ref.rows // 8)
+    if ref.bitmap + length > deletes.sections["alive"].rows:
+        raise deletes.corrupt(f"has no bitmap of {ref.file}")
+    bitmap: NDArray[Any] = deletes.rows_of("alive", ref.bitmap, ref.bitmap + length)[:, 0]
+    padding = int(bitmap[-1]) >> (ref.rows % 8 or 8)
+    if int(np.bitwise_count(bitmap).sum(dtype=np.int64)) != ref.rows - ref.dead or padding:
+        raise deletes.corrupt(f"has a bitmap of {ref.file} that does not count {ref.dead} deleted rows")
+    return bitmap

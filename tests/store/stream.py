@@ -1,0 +1,65 @@
+"""Run by test_memory.py: streams a store through a process that may hold only a part of it in memory.
+
+Usage: stream.py DIRECTORY ITEMS HEADROOM_MIB FLUSH_MIB
+"""
+
+import resource
+import sys
+from pathlib import Path
+
+import numpy as np
+from makers import make_encoder
+
+from bilsh import Store
+from bilsh.store import change, inputs
+
+BATCH = 4096
+
+
+def codes_of(first, n_bytes):
+    """Codes that are told by their ids alone."""
+    return np.random.default_rng(first).integers(0, 256, (BATCH, n_bytes), dtype=np.uint8)
+
+
+def main(path, n_items, headroom, flush):
+    change.FLUSH_BYTES = inputs.CHUNK_BYTES = flush << 20
+    encoder = make_encoder(n_bits=8192)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (headroom << 20),) * 2)
+    starts = range(0, n_items, BATCH)
+    with Store.create(path, encoder) as store:
+        store.add_codes(codes_of(start, 1024) for start in starts)
+        check(store, n_items)
+        store.delete(np.arange(1, n_items, 5))
+        store.compact()
+        store.compact()
+        if len(store.segments) != 1 or len(store) != n_items - n_items // 5:
+            raise AssertionError(f"{len(store.segments)} segments, {len(store)} items")
+        size = sum(file.stat().st_size for file in path.glob("s-*"))
+        if size < 2 * (headroom << 20):
+            raise AssertionError("the store is not larger than the memory")
+        check(store, n_items)
+        store.verify(deep=True)
+    with Store.open(path, mmap=False) as store:
+        expected = np.stack([codes_of(0, 1024)[0], codes_of(starts[-1], 1024)[-1]])
+        if not np.array_equal(store.get([0, n_items - 1]).codes, expected):
+            raise AssertionError("wrong codes")
+
+
+def check(store, n_items):
+    seen = 0
+    current, known = None, None
+    for items in store.batches(1000):
+        seen += len(items)
+        for row in (0, len(items) - 1):
+            start = int(items.ids[row]) // BATCH * BATCH
+            if start != current:
+                current, known = start, codes_of(start, 1024)
+            if not np.array_equal(items.codes[row], known[int(items.ids[row]) - start]):
+                raise AssertionError(f"wrong code of item {items.ids[row]}")
+    if seen != len(store):
+        raise AssertionError(f"{seen} items seen of {len(store)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

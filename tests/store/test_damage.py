@@ -1,0 +1,192 @@
+"""Promise 3: damage is an error that names the file, or harmless; never a wrong answer, a crash or a hang."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from disks import SimulatedDisk
+from makers import TORTURE, content, make_encoder, make_items
+
+from bilsh import CorruptStore, Store
+
+WHERE = Path("/store")
+KINDS = ("int", "str")
+
+
+def build(disk, where, kind):
+    """A store of two segments, deleted rows, vectors and metadata, and an earlier version beside it."""
+
+    def names(*numbers):
+        return [f"key {n}" for n in numbers] if kind == "str" else list(numbers)
+
+    with Store.create(where, make_encoder(n_bits=603), keep_vectors="float32", _disk=disk) as store:
+        store.add(make_items(12, 1), ids=names(*range(12, 0, -1)), metadata=[{"n": i} for i in range(12)])
+        store.add(make_items(5, 2), ids=names(*range(20, 25)))
+        store.delete(names(3, 21))
+
+
+def answers(disk, where=WHERE, **options):
+    """All a store says, also by way of its lookups."""
+    with Store.open(where, _disk=disk, **options) as store:
+        found = content(store)
+        items = store.get(list(found))
+        ids = store.external_ids(np.concatenate([segment.ids for segment in store.segments]))
+        slabs = [slab.tobytes() for segment in store.segments for slab in segment.slabs]
+        again = [items.codes.tobytes(), items.vectors.tobytes(), items.metadata]
+        return found, again, ids.tolist(), slabs, store.encoder.fingerprint
+
+
+@pytest.fixture(params=KINDS)
+def healthy(request):
+    disk = SimulatedDisk()
+    build(disk, WHERE, request.param)
+    return disk.files(WHERE), answers(disk)
+
+
+def judge(files, expected, damaged):
+    """True when the damage is reported with the name of a damaged file, False when it does no harm."""
+    try:
+        found = answers(SimulatedDisk.holding(WHERE, files))
+    except CorruptStore as error:
+        report = str(error)
+    else:
+        report = None
+    if report is not None:
+        assert any(name in report for name in damaged), f"{report} does not name {damaged}"
+        return True
+    assert found == expected, f"damage of {damaged} changed the answers"
+    return False
+
+
+def newest(files):
+    """Names of the files that the newest version consists of."""
+    manifest = max(name for name in files if name.startswith("m-"))
+    return {manifest} | {name for name in files if name[0] in "sde" and name.encode() in files[manifest]}
+
+
+def test_flipped_bytes(healthy):
+    files, expected = healthy
+    rng = np.random.default_rng(0)
+    places = [
+        (name, place)
+        for name, data in files.items()
+        for place in (
+            range(len(data)) if TORTURE else rng.choice(len(data), min(len(data), 120), replace=False)
+        )
+    ]
+    for name, place in places:
+        data = bytearray(files[name])
+        data[place] ^= 1 << rng.integers(8)
+        reported = judge(files | {name: bytes(data)}, expected, {name})
+        assert reported == (name in newest(files))
+
+
+def test_cut_and_lengthened_files(healthy):
+    files, expected = healthy
+    rng = np.random.default_rng(1)
+    for name, data in files.items():
+        lengths = (
+            range(len(data)) if TORTURE else {0, 1, len(data) - 1, *rng.integers(0, len(data), 8).tolist()}
+        )
+        damages = [data[:length] for length in lengths] + [data + b"\0", data + bytes(4096), data + data]
+        for damage in damages:
+            assert judge(files | {name: damage}, expected, {name}) == (name in newest(files))
+
+
+def test_missing_files(healthy):
+    files, expected = healthy
+    for name in files:
+        rest = {other: data for other, data in files.items() if other != name}
+        assert judge(rest, expected, {name}) == (name in newest(files))
+
+
+def test_swapped_and_copied_files(healthy):
+    files, expected = healthy
+    for one, other in combinations(files, 2):
+        swapped = files | {one: files[other], other: files[one]}
+        assert judge(swapped, expected, {one, other}) == bool({one, other} & newest(files))
+        assert judge(files | {one: files[other]}, expected, {one}) == (one in newest(files))
+
+
+def test_an_old_manifest_cannot_pose_as_a_new_one(healthy):
+    files, expected = healthy
+    last = max(name for name in files if name.startswith("m-"))
+    forged = f"m-{int(last[2:12]) + 1:010d}.json"
+    assert judge(files | {forged: files[last]}, expected, {forged})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mmap", [True, False])
+def test_flipped_bytes_on_a_real_disk(tmp_path, kind, mmap):
+    build(None, tmp_path / "store", kind)
+    paths = sorted((tmp_path / "store").iterdir())
+    expected = answers(None, tmp_path / "store", mmap=mmap)
+    rng = np.random.default_rng(2)
+    for path in paths:
+        whole = path.read_bytes()
+        for place in rng.choice(len(whole), min(len(whole), 200 if TORTURE else 12), replace=False):
+            data = bytearray(whole)
+            data[place] ^= 1 << rng.integers(8)
+            path.write_bytes(data)
+            report = None
+            try:
+                found = answers(None, tmp_path / "store", mmap=mmap)
+            except CorruptStore as error:
+                report = str(error)
+            assert path.name in report if report else found == expected
+        path.write_bytes(whole)
+    assert answers(None, tmp_path / "store", mmap=mmap) == expected
+
+
+def test_verify_finds_what_has_not_been_touched_yet(tmp_path):
+    build(None, tmp_path / "store", "int")
+    segment = max((tmp_path / "store").glob("s-*"), key=lambda path: path.stat().st_size)
+    data = bytearray(segment.read_bytes())
+    data[5000] ^= 1
+    segment.write_bytes(data)
+    with Store.open(tmp_path / "store") as store:
+        store.verify()
+        with pytest.raises(CorruptStore, match=f"{segment.name} block 0"):
+            store.verify(deep=True)
+
+
+def test_repair_goes_back_to_the_version_before(tmp_path):
+    where = tmp_path / "store"
+    build(None, where, "int")
+    with Store.open(where, version=3) as store:
+        earlier = content(store)
+    (where / "m-0000000004.json").write_bytes(b"{}")
+    with pytest.raises(CorruptStore, match=r"m-0000000004\.json"):
+        Store.open(where, "a")
+    assert [(v.version, v.items, v.problem is None) for v in Store.versions(where)] == [
+        (3, 17, True),
+        (4, None, False),
+    ]
+    assert Store.repair(where, 3) == 5
+    with Store.open(where, "a") as store:
+        assert content(store) == earlier
+        store.verify(deep=True)
+        store.delete([1])
+    assert [v.version for v in Store.versions(where)] == [5, 6]
+
+
+def test_repair_after_the_newest_manifest_vanished(tmp_path):
+    where = tmp_path / "store"
+    build(None, where, "str")
+    (where / "m-0000000004.json").unlink()
+    with pytest.raises(CorruptStore, match=r"m-0000000004\.json is missing"):
+        Store.open(where)
+    assert Store.repair(where, 3) == 5
+    assert len(Store.open(where)) == 17
+
+
+def test_repair_refuses_a_damaged_version(tmp_path):
+    where = tmp_path / "store"
+    build(None, where, "int")
+    for path in where.glob("s-*"):
+        data = bytearray(path.read_bytes())
+        data[-100] ^= 1
+        path.write_bytes(data)
+    with pytest.raises(CorruptStore, match="damaged too"):
+        Store.repair(where, 3)

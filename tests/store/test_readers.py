@@ -1,0 +1,97 @@
+"""Promise 5: readers see one version, whole, whatever the writer does meanwhile; and there is one writer."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from makers import TORTURE, content, make_encoder, make_items
+
+from bilsh import InvalidInputError, Store, StoreBusy
+
+ITEMS = 30
+
+
+def upsert_generation(store, generation):
+    """Replace every item at once; half a change would show two generations."""
+    store.upsert(
+        make_items(ITEMS, generation), ids=range(ITEMS), metadata=[{"generation": generation}] * ITEMS
+    )
+
+
+def test_readers_beside_a_busy_writer(tmp_path):
+    commits = 3000 if TORTURE else 60
+    script = Path(__file__).with_name("reader.py")
+    with Store.create(tmp_path / "store", make_encoder()) as store:
+        upsert_generation(store, 0)
+        readers = [
+            subprocess.Popen(
+                [sys.executable, script, tmp_path / "store", str(ITEMS)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        for reader in readers:
+            assert reader.stdout.readline() == "ready\n", reader.communicate()[1]
+        for generation in range(1, commits):
+            upsert_generation(store, generation)
+            if generation % 7 == 0:
+                store.compact()
+        for reader in readers:
+            out, errors = reader.communicate("stop\n")
+            assert reader.returncode == 0, errors
+            assert json.loads(out)["reads"] > 1
+
+
+def test_a_reader_keeps_its_version_until_it_refreshes(tmp_path):
+    with Store.create(tmp_path / "store", make_encoder()) as store:
+        upsert_generation(store, 0)
+        reader, lazy = Store.open(tmp_path / "store"), Store.open(tmp_path / "store")
+        before = content(reader)
+        for generation in range(1, 6):
+            upsert_generation(store, generation)
+            store.compact()
+        assert content(reader) == before
+        assert content(lazy) == before, "files opened but not yet read must stay readable"
+        reader.refresh()
+        assert content(reader) == content(store) != before
+
+
+def test_one_writer_at_a_time(tmp_path):
+    with Store.create(tmp_path / "store", make_encoder()) as store:
+        with pytest.raises(StoreBusy, match="mode='r'"):
+            Store.open(tmp_path / "store", "a")
+        with pytest.raises(StoreBusy):
+            Store.repair(tmp_path / "store", 1)
+        other = f"from bilsh import Store; Store.open({str(tmp_path / 'store')!r}, 'a')"
+        run = subprocess.run(
+            [sys.executable, "-c", other],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parent,
+            check=False,
+        )
+        assert "StoreBusy" in run.stderr
+        store.add(make_items(1))
+    Store.open(tmp_path / "store", "a").close()
+
+
+def test_a_forked_child_may_not_write_with_its_parents_store(tmp_path, monkeypatch):
+    with Store.create(tmp_path / "store", make_encoder()) as store:
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(StoreBusy, match="parent process"):
+            store.add(make_items(1))
+
+
+def test_an_earlier_version_can_be_read(tmp_path):
+    with Store.create(tmp_path / "store", make_encoder()) as store:
+        store.add(make_items(2))
+        store.add(make_items(3))
+        assert len(Store.open(tmp_path / "store", version=2)) == 2
+        with pytest.raises(InvalidInputError, match="can only be read"):
+            Store.open(tmp_path / "store", "a", version=2)
