@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.explain import Explanation
 
 __all__ = ["Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"]
 
@@ -33,11 +34,13 @@ class Neighbors:
     ids : int64 array (q, k)
         Row numbers, or the ids a store gave to its items.
     distances : int32 array (q, k)
-        Hamming distances: numbers of differing bits.
+        Hamming distances: numbers of differing bits. After re-ranking, exact Euclidean distances (float64).
     similarity : float array (q, k), optional
         The similarity estimated from the distances, where it was asked for.
     interval : float array (q, k, 2), optional
         Lower and upper end of the similarity's interval.
+    explanation : Explanation, optional
+        See :meth:`explain`.
 
     Notes
     -----
@@ -48,6 +51,11 @@ class Neighbors:
     distances: Any
     similarity: Any = None
     interval: Any = None
+    explanation: Explanation | None = None
+
+    def explain(self) -> Explanation | None:
+        """How the search went: mode and why, survivors, bytes and time of each stage. None for plain scans."""
+        return self.explanation
 
 
 def pack(bits: ArrayLike) -> Codes:
@@ -98,7 +106,7 @@ def unpack(codes: ArrayLike, n_bits: int | None = None) -> NDArray[np.uint8]:
     >>> unpack(pack([1, 0, 1, 1]), 4)
     array([1, 0, 1, 1], dtype=uint8)
     """
-    array = _as_bytes(codes, "codes")
+    array = as_bytes(codes, "codes")
     n_bits = 8 * array.shape[-1] if n_bits is None else _bits_within(n_bits, array)
     return np.unpackbits(array, axis=-1, count=n_bits, bitorder="little")
 
@@ -122,7 +130,7 @@ def prefix(codes: ArrayLike, n_bits: int) -> Codes:
     >>> prefix(pack([1, 1, 1, 1, 1, 1]), 4)
     array([15], dtype=uint8)
     """
-    array = _as_bytes(codes, "codes")
+    array = as_bytes(codes, "codes")
     n_bits = _bits_within(n_bits, array)
     first = array[..., : (n_bits + 7) // 8].copy()
     if n_bits % 8:
@@ -152,17 +160,17 @@ def hamming(a: ArrayLike, b: ArrayLike, *, n_jobs: int | None = None) -> NDArray
     array([[1],
            [2]], dtype=int32)
     """
-    left, right = _as_bytes(a, "a"), _as_bytes(b, "b")
+    left, right = as_bytes(a, "a"), as_bytes(b, "b")
     for name, array in (("a", left), ("b", right)):
         if array.ndim > 2:
             raise InvalidInputError(
                 f"{name} must be codes (n, n_bytes) or one code (n_bytes,); got shape {array.shape}."
             )
-    _check_widths(left, right, "a", "b")
+    check_widths(left, right, "a", "b")
     distances = _native.hamming_matrix(
         np.ascontiguousarray(np.atleast_2d(left)),
         np.ascontiguousarray(np.atleast_2d(right)),
-        _threads(n_jobs),
+        threads(n_jobs),
     )
     return distances.reshape(left.shape[:-1] + right.shape[:-1])
 
@@ -192,10 +200,8 @@ def top_k(queries: ArrayLike, codes: ArrayLike, k: int, *, n_jobs: int | None = 
     ([[0, 2]], [[0, 1]])
     """
     asked, stored = as_codes(queries, "queries"), as_codes(codes, "codes")
-    _check_widths(asked, stored, "queries", "codes")
-    ids, distances = _native.hamming_top_k(
-        asked, [stored], _at_least(k, 1, "k"), None, None, _threads(n_jobs)
-    )
+    check_widths(asked, stored, "queries", "codes")
+    ids, distances = _native.hamming_top_k(asked, [stored], at_least(k, 1, "k"), None, None, threads(n_jobs))
     return Neighbors(ids, distances)
 
 
@@ -223,16 +229,16 @@ def within(queries: ArrayLike, codes: ArrayLike, radius: int, *, n_jobs: int | N
     [[0, 2], [1]]
     """
     asked, stored = as_codes(queries, "queries"), as_codes(codes, "codes")
-    _check_widths(asked, stored, "queries", "codes")
-    radius = min(_at_least(radius, 0, "radius"), 8 * asked.shape[1])
-    offsets, ids, distances = _native.hamming_within(asked, [stored], radius, n_jobs=_threads(n_jobs))
+    check_widths(asked, stored, "queries", "codes")
+    radius = min(at_least(radius, 0, "radius"), 8 * asked.shape[1])
+    offsets, ids, distances = _native.hamming_within(asked, [stored], radius, n_jobs=threads(n_jobs))
     spans = [slice(start, stop) for start, stop in pairwise(offsets.tolist())]
     return Neighbors([ids[span] for span in spans], [distances[span] for span in spans])
 
 
 def as_codes(codes: ArrayLike, name: str) -> Codes:
     """Codes as the compiled core reads them: uint8 (n, n_bytes), C-contiguous; a copy only where needed."""
-    array = _as_bytes(codes, name)
+    array = as_bytes(codes, name)
     if array.ndim != 2:
         hint = f" For a single code pass {name}[None, :]." if array.ndim == 1 else ""
         raise InvalidInputError(
@@ -241,7 +247,8 @@ def as_codes(codes: ArrayLike, name: str) -> Codes:
     return np.ascontiguousarray(array)
 
 
-def _as_bytes(codes: ArrayLike, name: str) -> Codes:
+def as_bytes(codes: ArrayLike, name: str) -> Codes:
+    """Packed codes of any shape, refused unless they are uint8."""
     array = np.asarray(codes)
     if array.dtype != np.uint8:
         raise InvalidTypeError(
@@ -253,7 +260,8 @@ def _as_bytes(codes: ArrayLike, name: str) -> Codes:
     return array
 
 
-def _check_widths(a: Codes, b: Codes, a_name: str, b_name: str) -> None:
+def check_widths(a: Codes, b: Codes, a_name: str, b_name: str) -> None:
+    """Refuse codes of different length."""
     if a.shape[-1] != b.shape[-1]:
         raise InvalidInputError(
             f"{a_name} and {b_name} must have codes of equal length; "
@@ -262,7 +270,7 @@ def _check_widths(a: Codes, b: Codes, a_name: str, b_name: str) -> None:
 
 
 def _bits_within(n_bits: int, codes: Codes) -> int:
-    n_bits = _at_least(n_bits, 1, "n_bits")
+    n_bits = at_least(n_bits, 1, "n_bits")
     if n_bits > 8 * codes.shape[-1]:
         raise InvalidInputError(
             f"n_bits must be at most {8 * codes.shape[-1]}, the bits of these codes; got {n_bits}."
@@ -270,7 +278,8 @@ def _bits_within(n_bits: int, codes: Codes) -> int:
     return n_bits
 
 
-def _at_least(value: int, least: int, name: str) -> int:
+def at_least(value: int, least: int, name: str) -> int:
+    """Check an integer argument."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise InvalidTypeError(f"{name} must be an integer; got {value!r} of type {type(value).__name__}.")
     if value < least:
@@ -278,7 +287,8 @@ def _at_least(value: int, least: int, name: str) -> int:
     return int(value)
 
 
-def _threads(n_jobs: int | None) -> int:
+def threads(n_jobs: int | None) -> int:
+    """Number of threads that n_jobs means, as in scikit-learn."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral)):
         raise InvalidTypeError(f"n_jobs must be an integer or None; got {n_jobs!r}.")
     if n_jobs == 0:

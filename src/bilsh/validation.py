@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
 
 Floats = NDArray[np.float32]
@@ -103,31 +104,27 @@ def float32_blocks(X: Any) -> Iterator[tuple[int, Floats]]:
     for start in range(0, n, step):
         rows = X[start : start + step]
         block = np.asarray(rows.toarray() if sp.issparse(X) else rows)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore"):
             flat = np.ascontiguousarray(block.reshape(len(block), d), dtype=np.float32)
-            finite = np.isfinite(flat.sum(dtype=np.float64))
-        if not finite:
-            _explain_nonfinite(X, start, block)
+        bad = _native.first_nonfinite(flat)
+        if bad >= 0:
+            raise _nonfinite(X, start, block, flat, bad)
         yield start, flat
 
 
-def _explain_nonfinite(X: Any, start: int, block: NDArray[Any]) -> None:
-    """Raise the error for the first bad value of a block; return if the block is finite after all."""
-    with np.errstate(over="ignore"):
-        bad = ~np.isfinite(block.astype(np.float32))
-    if not bad.any():
-        return
-    first = tuple(int(i) for i in np.argwhere(bad)[0])
+def _nonfinite(X: Any, start: int, block: NDArray[Any], flat: Floats, bad: int) -> InvalidInputError:
+    """Explain the value at flat index ``bad`` of a block that begins at row ``start``."""
+    first = tuple(int(i) for i in np.unravel_index(bad, block.shape))
     place = ", ".join(str(i) for i in (start + first[0], *first[1:]))
     value = block[first]
-    rows = int(bad.reshape(len(block), -1).any(axis=1).sum())
     if np.isfinite(value):
-        raise InvalidInputError(
+        return InvalidInputError(
             f"X[{place}] is {value!r}, which overflows float32. Scale the data first, e.g. X / np.abs(X).max()."
         )
     name = "NaN" if np.isnan(value) else "infinity (inf)"
+    rows = int((~np.isfinite(flat)).any(axis=1).sum())
     axes = "axis=1" if block.ndim == 2 else "axis=(1, 2)"
-    raise InvalidInputError(
+    return InvalidInputError(
         f"X[{place}] is {name} (among rows {start} to {start + len(block) - 1} of {X.shape[0]}, {rows} have NaN or "
         f"inf). Remove or impute them first, e.g. X = X[np.isfinite(X).all({axes})]."
     )

@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 from bilsh import theory
 from bilsh.errors import InvalidInputError
 from bilsh.theory import BitSharing
+from bilsh.theory.covariance import _exponential_sum
 from support import random_spectrum, rng_from
 
 MODES = ("random", "zero")
@@ -51,6 +52,16 @@ def test_flat_spectra_agree_with_the_chi_square_integral(rank, s, thresholds):
         expected = moment(2) - moment(1) ** 2
     got = theory.bit_covariance(np.full(rank, s**2 / rank), thresholds=thresholds)
     assert got == pytest.approx(float(expected), abs=1e-13 * min(1, s**2))
+
+
+@pytest.mark.parametrize("thresholds", MODES)
+def test_the_sum_of_exponentials_has_its_stated_error_everywhere(thresholds):
+    """The error of the covariance is bounded by this residual, whatever the spectrum."""
+    rates, weights = _exponential_sum(thresholds)
+    q = np.concatenate([np.logspace(-12, 3, 30_011), [0.0]])
+    fitted = -np.expm1(-np.multiply.outer(q, rates)) @ weights
+    exact = theory.expected_hamming(np.sqrt(q), kernel="gaussian", thresholds=thresholds) ** 2
+    assert (np.abs(fitted - exact) <= 2e-13 * np.minimum(q, 1)).all()
 
 
 @pytest.mark.parametrize("thresholds", MODES)

@@ -13,6 +13,7 @@
 #include "bindings.h"
 #include "dispatch.h"
 #include "encode.h"
+#include "finite.h"
 
 namespace nb = nanobind;
 
@@ -219,6 +220,10 @@ void bind_encode(nb::module_& m) {
     m.def("dense_weights", &dense_weights, nb::arg("seed"), nb::arg("kind"), nb::arg("row_scale").noconvert(),
           nb::arg("d"), nb::arg("row_start"), nb::arg("row_stop"),
           "Rows [row_start, row_stop) of the weights that StreamedDensePlan uses: row_scale[row] * variate.");
+    m.def("first_nonfinite", [](const In<float, 2>& x) {
+        nb::gil_scoped_release release;
+        return bilsh::first_nonfinite(x.data(), x.size());
+    }, nb::arg("X").noconvert(), "Flat index of the first NaN or infinity, or -1.");
     m.def("quantize", &quantize, nb::arg("values").noconvert(), nb::arg("tau").noconvert().none(),
           "Packed codes of ready values: value >= 0, or |value - rint(value)| <= tau.");
 }

@@ -12,8 +12,8 @@ struct HammingKernels {
                  std::size_t query_stride, std::size_t n_queries, std::size_t n_bytes, std::int32_t* out,
                  std::size_t out_stride, bool add);
     // The same against many queries: `pack` lays eight rows side by side, word by word, so that a register holds one
-    // word of eight rows and no sum across lanes is left at the end. n_rows is a multiple of 8, `packed` has room for
-    // packed_words(n_rows, n_bytes) and is aligned to 64 bytes. Null where the plain tile is as fast.
+    // word of eight rows and no sum across lanes is left at the end. n_rows is a multiple of 8; `packed`, aligned to
+    // 64 bytes, has room for every row in whole words. Null where the plain tile is as fast.
     void (*pack)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, std::size_t n_bytes,
                  std::uint64_t* packed);
     void (*tile_packed)(const std::uint64_t* packed, std::size_t n_rows, const std::uint8_t* queries,
@@ -35,9 +35,6 @@ extern const HammingKernels hamming_kernels;
 namespace avx512 {
 extern const HammingKernels hamming_kernels;
 }
-
-// Room for packed rows, in words.
-inline std::size_t packed_words(std::size_t n_rows, std::size_t n_bytes) { return n_rows * ((n_bytes + 7) / 8); }
 
 // The kernels of the level in force.
 const HammingKernels& hamming_kernels();

@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <memory>
+#include <numeric>
 
 #include "blocks.h"
 #include "hamming_kernels.h"
 #include "nearest.h"
 #include "row_block.h"
+#include "shortlist.h"
 #include "threads.h"
 
 namespace bilsh {
 namespace {
 
 constexpr std::size_t block_rows = 2048;
+constexpr std::size_t most_stored = 1 << 20;  // first-slab distances worth keeping: more would leave the cache
 
 // Items that a query still considers, ascending, and their distances so far. While they are many it is cheaper to keep
 // the distances of all rows, far ones included, and no list.
@@ -21,42 +25,6 @@ struct Items {
     bool all = false;
     std::vector<std::uint32_t> rows;
     std::vector<std::int32_t> distances;
-};
-
-// The closest items by the first slab, found in ascending order of rows: the best `kept` by (distance, row), and all
-// whose distance is below the bound. A count per distance moves the bound with every item, without sorting.
-class Shortlist {
-  public:
-    Shortlist(std::size_t kept, std::size_t n_bits)
-        : kept_(kept), bound_(static_cast<std::int32_t>(n_bits) + 1), counts_(n_bits + 1) {}
-
-    std::int32_t bound() const { return bound_; }
-    void push(const Hit& hit) {
-        if (hit.distance >= bound_) return;
-        hits_.push_back(hit);
-        ++counts_[static_cast<std::size_t>(hit.distance)];
-        for (++below_; below_ >= kept_;) below_ -= counts_[static_cast<std::size_t>(--bound_)];
-        if (hits_.size() >= 4 * kept_)
-            hits_.erase(std::remove_if(hits_.begin(), hits_.end(), [&](const Hit& h) { return h.distance > bound_; }),
-                        hits_.end());
-    }
-    void absorb(const Shortlist& other) { hits_.insert(hits_.end(), other.hits_.begin(), other.hits_.end()); }
-    // Once all are absorbed: the bound becomes that of the whole, whoever found what.
-    void close() {
-        if (hits_.size() < kept_) return;
-        const auto end = hits_.begin() + static_cast<std::ptrdiff_t>(kept_);
-        std::nth_element(hits_.begin(), end - 1, hits_.end());
-        bound_ = end[-1].distance;
-        hits_.erase(end, hits_.end());
-    }
-    std::vector<Hit>& hits() { return hits_; }
-
-  private:
-    std::size_t kept_;
-    std::size_t below_ = 0;  // hits below the bound
-    std::int32_t bound_;
-    std::vector<std::uint32_t> counts_;  // hits of each distance
-    std::vector<Hit> hits_;
 };
 
 // What one thread writes while it works.
@@ -86,6 +54,7 @@ class Batch {
           n_jobs_(n_jobs),
           effort_(effort),
           n_blocks_(ceil_div(set.n, block_rows)),
+          first_(queries.n * set.n <= most_stored ? new std::int32_t[queries.n * set.n] : nullptr),
           items_(queries.n),
           evaluated_(queries.n),
           best_(queries.n, Nearest(k)),
@@ -172,6 +141,7 @@ class Batch {
         parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
             tiled(0, block, parts, queries_.n, scratch,
                   [&](std::size_t query, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
+                      if (first_) std::copy_n(distances, n_rows, first_.get() + query * set_.n + row);
                       Shortlist& list = scratch.shortlists[query];
                       const std::size_t found = kernels_.select(distances, n_rows, list.bound() - 1, scratch.chosen.data());
                       for (std::size_t i = 0; i < found; ++i) {
@@ -210,14 +180,73 @@ class Batch {
         items.distances.push_back(hit.distance);
     }
 
-    // Distances of all rows over the first slab, for queries whose shortlist does not hold all that pass.
+    // The distances over the first slab once more, from store or from the codes.
+    template <class Use>
+    void first_again(std::size_t block, const std::vector<std::uint8_t>& parts, const std::vector<std::size_t>& queries,
+                     Scratch& scratch, const Use& use) {
+        if (!first_) return tiled(0, block, parts, queries.size(), scratch, use);
+        const std::size_t row = block * block_rows, n_rows = std::min(block_rows, set_.n - row);
+        for (std::size_t i = 0; i < queries.size(); ++i) use(i, row, n_rows, first_.get() + queries[i] * set_.n + row);
+    }
+
+    // Looks at the first slab again for queries whose shortlist does not hold all that pass. Every sixteenth block tells
+    // whether they are many.
     void collect(const std::vector<std::size_t>& queries) {
-        for (const std::size_t query : queries) {
+        constexpr std::size_t every = 16;
+        const std::size_t n_samples = ceil_div(n_blocks_, every);
+        std::vector<std::size_t> found(n_samples * queries.size());
+        const std::vector<std::uint8_t> parts = parts_of(queries, 0);
+        parallel(n_samples, [&](std::size_t sample, Scratch& scratch) {
+            first_again(sample * every, parts, queries, scratch,
+                        [&](std::size_t i, std::size_t, std::size_t n_rows, const std::int32_t* distances) {
+                            found[i * n_samples + sample] +=
+                                kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
+                        });
+        });
+        std::size_t n_sampled = 0;
+        for (std::size_t block = 0; block < n_blocks_; block += every)
+            n_sampled += std::min(block_rows, set_.n - block * block_rows);
+        std::vector<std::size_t> few, many;
+        for (std::size_t i = 0; i < queries.size(); ++i) {
+            const auto counts = found.begin() + static_cast<std::ptrdiff_t>(i * n_samples);
+            const std::size_t n = std::accumulate(counts, counts + static_cast<std::ptrdiff_t>(n_samples), std::size_t{0});
+            (is_dense(n, n_sampled) ? many : few).push_back(queries[i]);
+        }
+        for (const std::size_t query : many) {
             items_[query].all = true;
             items_[query].distances.resize(set_.n);
         }
-        add_all(0, queries);
+        if (!many.empty()) add_all(0, many);
+        if (!few.empty()) list(few);
     }
+
+    void list(const std::vector<std::size_t>& queries) {
+        std::vector<Items> found(queries.size() * n_blocks_);
+        const std::vector<std::uint8_t> parts = parts_of(queries, 0);
+        parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
+            first_again(block, parts, queries, scratch,
+                        [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
+                            const std::size_t n =
+                                kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
+                            for (std::size_t j = 0; j < n; ++j) {
+                                const std::size_t at = scratch.chosen[j];
+                                if (set_.is_alive(row + at))
+                                    add(found[i * n_blocks_ + block], {distances[at], static_cast<std::int64_t>(row + at)});
+                            }
+                        });
+        });
+        parallel(queries.size(), [&](std::size_t i, Scratch&) {
+            Items& items = items_[queries[i]];
+            for (std::size_t block = 0; block < n_blocks_; ++block) {
+                const Items& more = found[i * n_blocks_ + block];
+                items.rows.insert(items.rows.end(), more.rows.begin(), more.rows.end());
+                items.distances.insert(items.distances.end(), more.distances.begin(), more.distances.end());
+            }
+        });
+    }
+
+    // Where more than a fifth of the rows is left, the tiled pass over all is cheaper than picking them one by one.
+    static bool is_dense(std::size_t found, std::size_t n_rows) { return 5 * found > n_rows; }
 
     void add_all(std::size_t stage, const std::vector<std::size_t>& queries) {
         const std::vector<std::uint8_t> parts = parts_of(queries, stage);
@@ -283,8 +312,7 @@ class Batch {
                 found += kernels_.select(items.distances.data() + row, std::min(block_rows, set_.n - row), limit,
                                          scratch.chosen.data());
             scratch.survivors[stage + 1] += static_cast<std::int64_t>(found);
-            // Where more than a fifth is left, the tiled pass over all rows is cheaper than picking them one by one.
-            if (5 * found > set_.n) return;
+            if (is_dense(found, set_.n)) return;
             Items list;
             visit(query, scratch, [&](std::size_t) { return limit; }, [&](const Hit& hit) { add(list, hit); });
             items = std::move(list);
@@ -368,6 +396,7 @@ class Batch {
     Effort& effort_;
     const std::size_t n_blocks_;
     std::vector<std::size_t> offsets_;                   // of each slab's bytes in a query
+    std::unique_ptr<std::int32_t[]> first_;              // (query, row) distances over the first slab, if not too many
     std::vector<Items> items_;                           // of each query
     std::vector<std::vector<std::uint32_t>> evaluated_;  // rows whose full distance is known, ascending
     std::vector<Nearest> best_;

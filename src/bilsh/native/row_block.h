@@ -51,6 +51,7 @@ class RowBlock {
     }
 
   private:
+    static std::size_t packed_words(std::size_t n_rows, std::size_t n_bytes) { return n_rows * ((n_bytes + 7) / 8); }
     std::uint64_t* aligned() {
         const auto address = reinterpret_cast<std::uintptr_t>(words_.data());
         return reinterpret_cast<std::uint64_t*>((address + 63) / 64 * 64);

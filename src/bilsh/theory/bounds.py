@@ -9,7 +9,7 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import AssumptionWarning, InvalidInputError
 from bilsh.theory._series import bilinear_mismatch, check_thresholds
@@ -22,6 +22,8 @@ from bilsh.theory.kernels import (
     gaussian_kernel,
     spectrum_of,
 )
+
+Booleans = NDArray[np.bool_]
 
 LEMMA1_EXPONENT = 0.79
 """Exponent of the upper bound in Lemma 1: exp(0.79 u) <= 1 + u for 0 <= u <= 0.575."""
@@ -51,7 +53,7 @@ def _as_kernel_value(kernel_value: ArrayLike) -> Floats:
     return values
 
 
-def norm_assumption(X: ArrayLike) -> np.ndarray:
+def norm_assumption(X: ArrayLike) -> Booleans:
     r"""Whether :math:`\lVert X \rVert_F \le 0.8` (first assumption of Lemma 1).
 
     Parameters
@@ -77,7 +79,7 @@ def norm_assumption(X: ArrayLike) -> np.ndarray:
     return np.asarray(norms <= LEMMA1_MAX_NORM)
 
 
-def ratio_assumption(spectrum: ArrayLike) -> np.ndarray:
+def ratio_assumption(spectrum: ArrayLike) -> Booleans:
     r"""Whether :math:`\lambda_1 \le 0.28 \sum_{i \ge 2} \lambda_i` (second assumption of Lemma 1).
 
     Parameters
@@ -103,7 +105,7 @@ def ratio_assumption(spectrum: ArrayLike) -> np.ndarray:
     return np.asarray(largest <= LEMMA1_MAX_RATIO * (values.sum(axis=-1) - largest))
 
 
-def lemma1_assumptions(X: ArrayLike, Y: ArrayLike) -> np.ndarray:
+def lemma1_assumptions(X: ArrayLike, Y: ArrayLike) -> Booleans:
     """Whether all that the proof of Lemma 1 uses holds for the pair X, Y.
 
     Parameters

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from bilsh.errors import InvalidInputError
 from bilsh.theory._series import bilinear_mismatch, bilinear_squared_triangle, check_thresholds
 from bilsh.theory.distance import gaussian_split
-from bilsh.theory.kernels import Floats, as_spectrum, bilinear_kernel
+from bilsh.theory.kernels import Floats, as_spectrum
 from bilsh.theory.sharing import BitSharing
 
 SHARED = ("none", "one", "both", "quadrature")
@@ -84,7 +84,8 @@ def bit_covariance(spectrum: ArrayLike, *, shared: str = "one", thresholds: str 
             )
         return np.asarray(p - 0.5 * bilinear_mismatch(4 * values, "zero") - p**2)
     if thresholds == "random":
-        return np.asarray((2 / np.pi**2) * (1 - bilinear_kernel(values)) - p**2)
+        one_minus_kernel = -np.expm1(-0.5 * np.log1p(values).sum(axis=-1))
+        return np.asarray((2 / np.pi**2) * one_minus_kernel - p**2)
     return np.asarray(bilinear_squared_triangle(values) - p**2)
 
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError
 
@@ -98,7 +98,7 @@ class BitSharing:
                 f"pairs must be integers of shape (k, 2); got {array.dtype} of shape {array.shape}."
             )
 
-        def ordered(counts: np.ndarray) -> float:
+        def ordered(counts: NDArray[np.int64]) -> float:
             return float((counts * (counts - 1)).sum())
 
         same = np.unique(array, axis=0, return_counts=True)[1]

@@ -1,0 +1,327 @@
+"""From Hamming distances back to similarities, with their certainty; and how many bits a certainty needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from bilsh.calibration import AngleCalibration, Calibration, calibration_of
+from bilsh.codes import Codes, as_bytes, check_widths
+from bilsh.errors import InvalidInputError
+
+__all__ = ["Estimate", "bits_needed", "estimate", "estimate_distances", "estimate_means"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What codes tell about pairs of items. Every array has the shape of the pairs.
+
+    Attributes
+    ----------
+    fraction : array (...)
+        Observed fraction of differing bits (for asymmetric scores: of what was observed, see there).
+    kernel : array (...) or None
+        Kernel codes: the encoder's kernel at the estimated distance.
+    distance : array (...) or None
+        Kernel codes: distance in the units of the data: Euclidean, L1 for the Laplacian kernel. inf where the
+        codes differ as much as those of unrelated items.
+    angle : array (...) or None
+        Angle codes: angle between the centred items, in radians. Their norms are not in the codes, so neither
+        is a distance.
+    quantity : str
+        What the intervals are about: "distance", "kernel", "angle" or "cosine".
+    sampling_interval : array (..., 2)
+        Where the quantity lies with the asked confidence, since the bits are a random sample.
+    identification_interval : array (..., 2) or None
+        Bilinear codes: what the quantity may be without knowing the spectrum of the difference, from a flat
+        spectrum to rank one, the fraction taken as exact. More bits do not shrink it.
+    effective_bits : array (...)
+        Number of independent bits that the code is worth here.
+    """
+
+    fraction: Floats
+    kernel: Floats | None
+    distance: Floats | None
+    angle: Floats | None
+    quantity: str
+    sampling_interval: Floats
+    identification_interval: Floats | None
+    effective_bits: Floats
+
+    @property
+    def value(self) -> Floats:
+        """The quantity that the intervals are about."""
+        if self.quantity == "cosine" and self.angle is not None:
+            return np.cos(self.angle)
+        return np.asarray(getattr(self, self.quantity))
+
+
+def estimate(
+    a: ArrayLike, b: ArrayLike, encoder: Any, confidence: float = 0.95, *, of: str | None = None
+) -> Estimate:
+    r"""Similarity of two items, or of many pairs, from their codes.
+
+    The fraction of differing bits is turned back by the inverse of Lemma 2 (eq. 9), for angle codes of eq. 2.
+
+    Parameters
+    ----------
+    a, b : uint8 arrays (n_bytes,) or (n, n_bytes)
+        Codes; pairs are row by row, leading axes broadcast (one code against many).
+    encoder : KernelEncoder or AngleEncoder
+        The fitted encoder that made the codes.
+    confidence : float, default=0.95
+        Of the sampling interval, in (0, 1).
+    of : {"distance", "kernel", "angle", "cosine"}, optional
+        What the intervals are about. Default: the distance for kernel codes, the angle for angle codes.
+
+    Returns
+    -------
+    Estimate
+
+    Notes
+    -----
+    The sampling interval is Wilson's, with the effective number of bits of the code's design: exact covariances
+    of bits that share projection vectors, and to first order the repulsion of orthogonal vectors (bilinear factors,
+    Hadamard blocks) and the attraction of circulant rows. Angle codes of bilinear factors that are not orthogonal
+    or not scrambled have fewer effective bits than is counted here. The point estimate of
+    bilinear codes takes the mean spectrum of data differences that was sampled at fit (a scrambled projection
+    makes it nearly the same for all pairs).
+
+    Examples
+    --------
+    >>> import warnings, bilsh, numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(200, 64))
+    >>> enc = bilsh.KernelEncoder(n_bits=4096, bandwidth=10.0, projection="dense", random_state=0)
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     codes = enc.fit(X).transform(X)
+    >>> est = bilsh.estimate(codes[0], codes[1], encoder=enc)
+    >>> low, high = est.sampling_interval
+    >>> bool(low < np.linalg.norm(X[0] - X[1]) < high)
+    True
+    """
+    left, right = as_bytes(a, "a"), as_bytes(b, "b")
+    check_widths(left, right, "a", "b")
+    calibration = calibration_of(encoder)
+    _check_code_bytes(left, calibration.n_bits)
+    try:
+        different = np.bitwise_xor(left, right)
+    except ValueError:
+        raise InvalidInputError(
+            f"a and b must be pairs of codes, row by row; shapes {left.shape} and {right.shape} do not match. "
+            "For all against all take bilsh.hamming and estimate_distances."
+        ) from None
+    distances = np.bitwise_count(different).sum(axis=-1, dtype=np.int64)
+    return estimate_distances(distances, encoder, confidence, of=of)
+
+
+def estimate_distances(
+    distances: ArrayLike, encoder: Any, confidence: float = 0.95, *, of: str | None = None
+) -> Estimate:
+    """Do as :func:`estimate` for Hamming distances that are known already; a look-up for each.
+
+    Parameters
+    ----------
+    distances : integer array (...)
+        Numbers of differing bits, 0 to n_bits.
+    encoder, confidence, of
+        As in :func:`estimate`.
+
+    Returns
+    -------
+    Estimate
+    """
+    calibration = calibration_of(encoder)
+    quantity = _quantity(of, calibration)
+    counts = np.asarray(distances)
+    if counts.dtype.kind not in "iu":
+        raise InvalidInputError(f"distances must be integers (numbers of bits); got dtype {counts.dtype}.")
+    if counts.size and (counts.min() < 0 or counts.max() > calibration.n_bits):
+        raise InvalidInputError(
+            f"distances must be from 0 to {calibration.n_bits}, the bits of this encoder; "
+            f"got {counts.min()} to {counts.max()}."
+        )
+    table = _table(calibration, _level(confidence), quantity)
+    take = {name: None if array is None else array[counts] for name, array in table.items()}
+    return Estimate(quantity=quantity, **take)  # type: ignore[arg-type]
+
+
+def estimate_means(
+    means: ArrayLike, encoder: Any, confidence: float = 0.95, *, of: str | None = None
+) -> Estimate:
+    r"""Similarities from asymmetric scores: the query's phases u against the stored bits h.
+
+    .. math:: \kappa = \frac{\pi}{2} E[\cos(u)(2h-1)] \;(t = 0), \qquad
+              \kappa = 2 E[\cos(u)(2h-1)] \;(\text{random } t), \qquad
+              \cos\theta = E[u(2h-1)] / E|u|
+
+    Parameters
+    ----------
+    means : array (...)
+        Mean over the bits of cos(u) (2h - 1), for angle codes sum u (2h - 1) / sum |u|.
+    encoder, confidence, of
+        As in :func:`estimate`.
+
+    Returns
+    -------
+    Estimate
+        `fraction` holds the fraction of differing bits that codes of that distance or angle are expected to have.
+    """
+    calibration = calibration_of(encoder)
+    quantity = _quantity(of, calibration)
+    values = np.asarray(means, dtype=np.float64)
+    z, deviation = _level(confidence), calibration.mean_deviation(values)
+    # Scores rise where distances fall.
+    columns = [calibration.from_means(x) for x in (values, values + z * deviation, values - z * deviation)]
+    primary = columns[0]
+    fraction = calibration.fraction_at(primary)
+    extremes = calibration.extremes(fraction)
+    return Estimate(
+        fraction,
+        *_three(calibration, primary),
+        quantity,
+        _pair(calibration, columns[1], columns[2], quantity),
+        None if extremes is None else _pair(calibration, *extremes, quantity),
+        calibration.effective_bits(fraction),
+    )
+
+
+def bits_needed(error: float, confidence: float = 0.95, n_pairs: float = 1, encoder: Any = None) -> int:
+    r"""Count the bits with which all of `n_pairs` fractions of differing bits are within `error` of their means.
+
+    .. math:: k \ge \frac{\ln(2 n / (1 - \text{confidence}))}{2\,\text{error}^2} \cdot \frac{k}{k_{\mathrm{eff}}}
+
+    Parameters
+    ----------
+    error : float
+        Largest deviation of the observed fraction from the expected one, in (0, 1).
+    confidence : float
+        Probability that no pair deviates more, in (0, 1).
+    n_pairs : float
+        Number of pairs; they may share items.
+    encoder : fitted encoder, optional
+        Its design decides how many bits an independent one costs: the largest k / k_eff over all distances.
+        Longer codes are taken to be of the same design. Without it bits are independent.
+
+    Returns
+    -------
+    int
+
+    Notes
+    -----
+    Hoeffding's inequality and a union bound: a guarantee for independent bits (dense projections). For bilinear
+    codes the factor k / k_eff makes it exact in the variance, hence an approximation in the far tail.
+
+    Examples
+    --------
+    >>> bits_needed(0.02, confidence=0.99, n_pairs=1e6)
+    23893
+    """
+    error, confidence = _between(error, "error"), _between(confidence, "confidence")
+    if not n_pairs >= 1:
+        raise InvalidInputError(f"n_pairs must be at least 1; got {n_pairs}.")
+    independent = np.log(2 * n_pairs / (1 - confidence)) / (2 * error**2)
+    factor = 1.0
+    if encoder is not None:
+        calibration = calibration_of(encoder)
+        worth = calibration.effective_bits(np.linspace(0.0, 0.5, 201))
+        factor = max(1.0, float((calibration.n_bits / worth).max()))
+        if not isinstance(calibration, AngleCalibration) and calibration.one_grid:
+            # In one grid a vector is shared by sqrt(k) bits: k = independent (1 + slope sqrt(k)).
+            slope = (factor - 1) / np.sqrt(calibration.n_bits)
+            root = 0.5 * (independent * slope + np.sqrt((independent * slope) ** 2 + 4 * independent))
+            return int(np.ceil(root**2))
+    return int(np.ceil(independent * factor))
+
+
+def _table(calibration: Calibration, z: float, quantity: str) -> dict[str, Floats | None]:
+    """Everything :class:`Estimate` holds, for each distance from 0 to n_bits."""
+    return _cached_table(_Same(calibration), z, quantity)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """Calibrations are compared by identity, so that tables are kept per encoder."""
+
+    calibration: Calibration
+
+    def __hash__(self) -> int:
+        return id(self.calibration)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.calibration is self.calibration
+
+
+@lru_cache(maxsize=16)
+def _cached_table(key: _Same, z: float, quantity: str) -> dict[str, Floats | None]:
+    calibration = key.calibration
+    fraction = np.arange(calibration.n_bits + 1) / calibration.n_bits
+    worth = calibration.effective_bits(fraction)
+    low, high = wilson(fraction, worth, z)
+    extremes = calibration.extremes(fraction)
+    kernel, distance, angle = _three(calibration, calibration.primary(fraction))
+    return {
+        "fraction": fraction,
+        "kernel": kernel,
+        "distance": distance,
+        "angle": angle,
+        "sampling_interval": _pair(
+            calibration, calibration.primary(low), calibration.primary(high), quantity
+        ),
+        "identification_interval": None if extremes is None else _pair(calibration, *extremes, quantity),
+        "effective_bits": worth,
+    }
+
+
+def wilson(fraction: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
+    """Wilson's score interval of a proportion: all p with |fraction - p| <= z sqrt(p (1 - p) / n)."""
+    centre = (fraction + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(fraction * (1 - fraction) / n + z**2 / (4 * n**2))
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def _three(calibration: Calibration, primary: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """Kernel, distance and angle, None where the code does not tell it."""
+    if isinstance(calibration, AngleCalibration):
+        return None, None, primary
+    return calibration.convert(primary, "kernel"), primary, None
+
+
+def _pair(calibration: Calibration, low: Floats, high: Floats, quantity: str) -> Floats:
+    ends = np.stack([calibration.convert(low, quantity), calibration.convert(high, quantity)], axis=-1)
+    return np.sort(ends, axis=-1)
+
+
+def _quantity(of: str | None, calibration: Calibration) -> str:
+    if of is None:
+        return calibration.quantities[0]
+    if of not in calibration.quantities:
+        raise InvalidInputError(
+            f"these codes tell {' or '.join(calibration.quantities)}; got {of!r}."
+            + (" Angle codes hold no norms, hence no distances." if of == "distance" else "")
+        )
+    return of
+
+
+def _level(confidence: float) -> float:
+    return float(ndtri(0.5 + 0.5 * _between(confidence, "confidence")))
+
+
+def _between(value: float, name: str) -> float:
+    if not 0 < value < 1:
+        raise InvalidInputError(f"{name} must be between 0 and 1, ends excluded; got {value!r}.")
+    return float(value)
+
+
+def _check_code_bytes(codes: Codes, n_bits: int) -> None:
+    if codes.shape[-1] != -(-n_bits // 8):
+        raise InvalidInputError(
+            f"codes of this encoder have {-(-n_bits // 8)} bytes ({n_bits} bits); got {codes.shape[-1]} bytes. "
+            "Take encoder.truncated(n_bits) for prefixes."
+        )

@@ -1,0 +1,275 @@
+"""Scans over segments of codes: each segment by the compiled core, the answers merged, ties by id.
+
+A segment is anything with slabs (parts of the codes, each a matrix), ids, an alive bitmap and perhaps vectors: a
+store's segment, or codes in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh import _native
+from bilsh.codes import Codes
+from bilsh.explain import Stage
+from bilsh.pruning import prefix_limits
+
+Ids = NDArray[np.int64]
+Found = tuple[Ids, NDArray[Any]]
+
+SEEDS = 2
+"""Items per wanted neighbour whose full distances are computed first, for a first bound."""
+
+MIN_ROWS = 2048
+"""Smaller segments are scanned as a whole."""
+
+SAMPLE_QUERIES = 4
+WORTHWHILE = 0.6
+"""Share of a full scan's bytes up to which a progressive search pays: it reads them less evenly."""
+
+
+class Segment(Protocol):
+    """What a scan needs of a segment."""
+
+    @property
+    def slabs(self) -> Sequence[Codes]:
+        """Codes (n, width) of all rows, slab by slab."""
+
+    @property
+    def ids(self) -> Ids:
+        """Id of each row."""
+
+    @property
+    def alive(self) -> Codes | None:
+        """Packed bitmap of living rows, None when all are."""
+
+    @property
+    def vectors(self) -> NDArray[Any] | None:
+        """Vectors (n, d) of all rows, None when they are not kept."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Work done, by name of stage, in the order of first use."""
+
+    work: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, name: str, items: float, n_bytes: float, seconds: float) -> None:
+        """Add to a stage."""
+        entry = self.work.setdefault(name, [0.0, 0.0, 0.0])
+        for place, value in enumerate((items, n_bytes, seconds)):
+            entry[place] += value
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Return the stages so far."""
+        return tuple(Stage(name, int(i), int(b), s) for name, (i, b, s) in self.work.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Segments with the rows that count.
+
+    Attributes
+    ----------
+    segments : sequence of Segment
+    alive : sequence of packed bitmaps, or None where all rows count
+    n_bits : int
+    n_jobs : int
+    tally : Tally
+    """
+
+    segments: Sequence[Segment]
+    alive: Sequence[Codes | None]
+    n_bits: int
+    n_jobs: int
+    tally: Tally
+
+    def top_k(self, queries: Codes, k: int) -> Found:
+        """Nearest k of all rows, by a full scan."""
+        return merged([self._full(queries, k, part) for part in range(len(self.segments))], k, len(queries))
+
+    def _full(self, queries: Codes, k: int, part: int) -> Found:
+        segment, start = self.segments[part], perf_counter()
+        found = _native.hamming_top_k(queries, segment.slabs, k, _ids(segment), self.alive[part], self.n_jobs)
+        pairs = len(queries) * len(segment.ids)
+        self.tally.add("full scan", pairs, pairs * queries.shape[1], perf_counter() - start)
+        return found
+
+    def within(self, queries: Codes, radius: int) -> tuple[list[Ids], list[NDArray[np.int32]]]:
+        """All rows within a radius, one array per query."""
+        ids: list[list[Ids]] = [[] for _ in queries]
+        distances: list[list[NDArray[np.int32]]] = [[] for _ in queries]
+        for segment, alive in zip(self.segments, self.alive, strict=True):
+            start = perf_counter()
+            ends, found, far = _native.hamming_within(
+                queries, segment.slabs, radius, _ids(segment), alive, self.n_jobs
+            )
+            for query in range(len(queries)):
+                ids[query].append(found[ends[query] : ends[query + 1]])
+                distances[query].append(far[ends[query] : ends[query + 1]])
+            pairs = len(queries) * len(segment.ids)
+            self.tally.add("full scan", pairs, pairs * queries.shape[1], perf_counter() - start)
+        return _joined(ids, distances)
+
+    def progressive(self, queries: Codes, k: int, delta: float) -> tuple[Found, str]:
+        """Nearest k by prefixes where that pays; and how it was decided."""
+        parts = [self._by_prefixes(queries, k, delta, part) for part in range(len(self.segments))]
+        reasons = sorted({reason for _, reason in parts})
+        return merged([found for found, _ in parts], k, len(queries)), "; ".join(reasons)
+
+    def _by_prefixes(self, queries: Codes, k: int, delta: float, part: int) -> tuple[Found, str]:
+        """Nearest k of one segment. The first queries of a batch, or earlier ones, tell whether prefixes pay."""
+        segment = self.segments[part]
+        if len(segment.slabs) < 2 or len(segment.ids) < MIN_ROWS:
+            return self._full(queries, k, part), "short codes and few rows are scanned as a whole"
+        memory = _memory.setdefault(segment, {})
+        pays = memory.get((k, delta))
+        # A few queries cannot spare a sample: they go all by prefixes, and later ones know.
+        sample = SAMPLE_QUERIES if pays is None and len(queries) > 2 * SAMPLE_QUERIES else len(queries)
+        if pays is False:
+            return self._full(queries, k, part), "distances are too concentrated for prefixes, as seen before"
+        first, share = self._prefixes(queries[:sample], k, delta, part)
+        pays = memory[k, delta] = share <= WORTHWHILE
+        if pays:
+            reason = f"prefixes lose a neighbour with probability at most {delta:g}"
+        else:
+            reason = f"distances are too concentrated: {sample} queries read {share:.0%} of all by prefixes"
+        if sample == len(queries):
+            return first, reason
+        others = queries[sample:]
+        rest = self._prefixes(others, k, delta, part)[0] if pays else self._full(others, k, part)
+        return (np.concatenate([first[0], rest[0]]), np.concatenate([first[1], rest[1]])), reason
+
+    def _prefixes(self, queries: Codes, k: int, delta: float, part: int) -> tuple[Found, float]:
+        """Progressive top-k of one segment, and its share of a full scan's bytes."""
+        segment, start = self.segments[part], perf_counter()
+        slabs = segment.slabs
+        ends = np.cumsum([8 * slab.shape[1] for slab in slabs])
+        limits = prefix_limits(self.n_bits, tuple(ends[:-1].tolist()), delta)
+        ids, distances, effort = _native.progressive_top_k(
+            queries, slabs, k, limits, SEEDS * k, _ids(segment), self.alive[part], self.n_jobs
+        )
+        known = effort["seconds"].sum()
+        for stage, end in enumerate(ends.tolist()):
+            seconds = effort["seconds"][stage] + (perf_counter() - start - known if stage == 0 else 0.0)
+            self.tally.add(
+                f"bits up to {min(end, self.n_bits)}",
+                effort["survivors"][stage],
+                effort["bytes"][stage],
+                seconds,
+            )
+        whole = len(queries) * len(segment.ids) * queries.shape[1]
+        return (ids, distances), float(effort["bytes"].sum() / whole) if whole else 0.0
+
+    def best_scores(self, weights: NDArray[np.float32], bias: NDArray[np.float32], k: int) -> Found:
+        """Rows with the k largest scores of all."""
+        parts = []
+        for segment, alive in zip(self.segments, self.alive, strict=True):
+            start = perf_counter()
+            ids, scores = _native.score_top_k(
+                weights, bias, segment.slabs, k, _ids(segment), alive, self.n_jobs
+            )
+            parts.append((ids, -scores))
+            pairs = len(weights) * len(segment.ids)
+            self.tally.add("asymmetric scores", pairs, pairs * -(-self.n_bits // 8), perf_counter() - start)
+        ids, scores = merged(parts, k, len(weights))
+        return ids, -scores
+
+    def scores_of(
+        self, weights: NDArray[np.float32], bias: NDArray[np.float32], ids: Ids
+    ) -> NDArray[np.float32]:
+        """Scores of given ids (q, c), each of which is in one of the segments."""
+        result = np.empty(ids.shape, dtype=np.float32)
+        start = perf_counter()
+        for segment, rows, here in self._rows(ids):
+            if here.any():
+                scores = _native.score_rows(
+                    weights, bias, segment.slabs, np.where(here, rows, 0), self.n_jobs
+                )
+                result[here] = scores[here]
+        self.tally.add(
+            "scores of candidates", ids.size, ids.size * -(-self.n_bits // 8), perf_counter() - start
+        )
+        return result
+
+    def distances_of(self, queries: Codes, ids: Ids) -> NDArray[np.int32]:
+        """Hamming distances of given ids (q, c)."""
+        result = np.zeros(ids.shape, dtype=np.int32)
+        for segment, rows, here in self._rows(ids):
+            at = 0
+            for slab in segment.slabs:
+                part = np.repeat(queries[:, at : at + slab.shape[1]], here.sum(axis=1), axis=0)
+                result[here] += np.bitwise_count(slab[rows[here]] ^ part).sum(axis=1, dtype=np.int32)
+                at += slab.shape[1]
+        return result
+
+    def vectors_of(self, ids: Ids) -> NDArray[Any]:
+        """Kept vectors of given ids (c,)."""
+        result: NDArray[Any] | None = None
+        for segment, rows, here in self._rows(ids):
+            kept = segment.vectors
+            if kept is not None and here.any():
+                chosen = kept[rows[here]]
+                if result is None:
+                    result = np.empty((*ids.shape, chosen.shape[1]), dtype=chosen.dtype)
+                result[here] = chosen
+        return np.empty((*ids.shape, 0)) if result is None else result
+
+    def _rows(self, ids: Ids) -> Any:
+        """Each segment with the rows of the ids and where they are its own."""
+        for segment, alive in zip(self.segments, self.alive, strict=True):
+            rows, here = rows_of(segment.ids, ids)
+            if alive is not None and rows.size:
+                here &= (alive[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
+            yield segment, rows, here
+
+
+_memory: WeakKeyDictionary[Any, dict[tuple[int, float], bool]] = WeakKeyDictionary()
+"""Whether prefixes paid for a segment, by k and delta: what single queries cannot sample for themselves."""
+
+
+def _ids(segment: Segment) -> Ids:
+    return np.ascontiguousarray(segment.ids, dtype=np.int64)
+
+
+def rows_of(known: Ids, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+    """Row of each id, and whether it is there (row 0 where it is not)."""
+    if len(known) == 0:
+        return np.zeros(ids.shape, dtype=np.int64), np.zeros(ids.shape, dtype=np.bool_)
+    ascending = bool((known[1:] > known[:-1]).all())
+    order = None if ascending else np.argsort(known, kind="stable")
+    at = np.minimum(np.searchsorted(known, ids, sorter=order), len(known) - 1)
+    rows = at if order is None else order[at]
+    here = known[rows] == ids
+    return np.where(here, rows, 0), here
+
+
+def merged(parts: Sequence[Found], k: int, n_queries: int) -> Found:
+    """Best k of the answers of several segments, by (distance, id)."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return np.empty((n_queries, 0), dtype=np.int64), np.empty((n_queries, 0), dtype=np.int32)
+    ids = np.concatenate([ids for ids, _ in parts], axis=1)
+    distances = np.concatenate([distances for _, distances in parts], axis=1)
+    order = np.lexsort((ids, distances), axis=1)[:, :k]
+    return np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+
+def _joined(
+    ids: list[list[Ids]], distances: list[list[NDArray[np.int32]]]
+) -> tuple[list[Ids], list[NDArray[np.int32]]]:
+    all_ids, all_distances = [], []
+    for parts, far in zip(ids, distances, strict=True):
+        joined = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
+        joined_far = np.concatenate([*far, np.empty(0, dtype=np.int32)])
+        order = np.lexsort((joined, joined_far))
+        all_ids.append(joined[order])
+        all_distances.append(joined_far[order])
+    return all_ids, all_distances
