@@ -7,7 +7,9 @@ from bilsh.errors import MissingPackageError
 
 _SOURCES = {
     "cv2": ("opencv-python-headless", "images"),
+    "faiss": ("faiss-cpu", "faiss"),
     "h5py": ("h5py", "data"),
+    "pyarrow": ("pyarrow", "data"),
     "pyarrow.compute": ("pyarrow", "data"),
     "pyarrow.parquet": ("pyarrow", "data"),
 }
