@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from bilsh.validation import float32_blocks
 
@@ -97,6 +96,8 @@ def _mean_distance(rows: NDArray[np.float32], n_queries: int, rank: int, metric:
             block = squares[start : start + len(queries), None] - 2.0 * (queries @ rows.T) + squares
             block = np.sqrt(np.maximum(block, 0))
         else:
+            from scipy.spatial.distance import cdist
+
             block = cdist(queries, rows, "cityblock")
         block[np.arange(len(queries)), start + np.arange(len(queries))] = 0
         distances.append(np.partition(block, rank, axis=1)[:, rank])

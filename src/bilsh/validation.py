@@ -5,12 +5,12 @@ Everything behind the door may rely on float32 rows that are finite, contiguous 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bilsh import _native
@@ -48,19 +48,30 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
+def is_sparse(X: Any) -> bool:
+    """Tell whether X is a SciPy sparse matrix or array; without SciPy loaded, nobody can have made one."""
+    if "scipy.sparse" not in sys.modules:
+        return False
+    from scipy.sparse import issparse
+
+    return bool(issparse(X))
+
+
 def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
     """Return X as an array (n, d) or (n, d_w, d_v) of real numbers, or as a CSR matrix; nothing is copied yet.
 
     Only what the type and the shape can tell is checked here; the values are checked block by block in
     :func:`float32_blocks`, so that a mapped file larger than memory may pass.
     """
-    if sp.issparse(X):
+    if is_sparse(X):
         if not accept_sparse:
             raise InvalidTypeError(
                 "X is sparse; only the dense projection takes sparse input. Pass X.toarray(), or use "
                 "projection='dense'."
             )
-        X = sp.csr_array(X)  # type: ignore[call-overload]
+        from scipy.sparse import csr_array
+
+        X = csr_array(X)
     else:
         try:
             X = np.asarray(X)
@@ -103,7 +114,7 @@ def float32_blocks(X: Any) -> Iterator[tuple[int, Floats]]:
     step = rows_per_block(d)
     for start in range(0, n, step):
         rows = X[start : start + step]
-        block = np.asarray(rows.toarray() if sp.issparse(X) else rows)
+        block = np.asarray(rows.toarray() if is_sparse(X) else rows)
         with np.errstate(over="ignore"):
             flat = np.ascontiguousarray(block.reshape(len(block), d), dtype=np.float32)
         bad = _native.first_nonfinite(flat)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def _plain(value: Any) -> Any:
 
 def show_neighbors(hits: Neighbors, store: Store, *, reranked: bool) -> None:
     """Print the neighbours of every query: rank, id, distance, similarity with its interval."""
-    quantity = "angle" if store.encoder.kind == "angle" else "kernel"
+    quantity = "angle" if store.coder.kind == "angle" else "kernel"
     column = "exact distance" if reranked else "distance"
     answers: list[dict[str, Any]] = []
     lines: list[str] = []
@@ -86,7 +87,7 @@ def describe_store(path: Path) -> Answer:
     recipe = read_recipe(path)
     versions = Store.versions(path)
     with Store.open(path) as store:
-        encoder = store.encoder
+        encoder = store.coder
         rows = sum(len(segment) for segment in store.segments)
         disk = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
         data: dict[str, Any] = {
@@ -143,14 +144,14 @@ def advice_lines(found: Advice, source: Path) -> list[str]:
         f"encoder      {'AngleEncoder, asymmetric queries' if angle else 'KernelEncoder'}: norm of the centred data is "
         f"{found.norm_ratio:.2f} times the distance to the 10th neighbour ({'below' if angle else 'above'} 1.7)",
         *([] if angle else [f"bandwidth    {found.bandwidth:.4g} (distance to the 50th neighbour)"]),
-        f"bits         {found.bits:,}: all of {found.pairs:,.0f} pairs within {found.error:g} of their expected fraction "
-        f"with confidence {found.confidence:g}",
+        f"bits         {found.bits:,}: all of {found.pairs:,.0f} pairs within {found.error:g} of their expected "
+        f"fraction with confidence {found.confidence:g}",
         f"memory       {show.size(found.code_bytes_per_million)} per million codes "
         f"(float32 items: {show.size(found.vector_bytes_per_million)})",
         f"time         {found.seconds_per_million:,.0f} s per million items, one thread, this machine",
         f"the paper    its assumptions hold for {hold['assumptions']:.0%} of sampled pairs "
-        f"(norms {hold['norms']:.0%}, eigenvalue ratio {hold['ratio']:.0%}); Lemma 1 is true for {hold['lemma_1']:.0%}, "
-        f"Theorem 2 for {hold['theorem_2']:.0%}, Theorem 3 for {hold['theorem_3']:.0%}; "
+        f"(norms {hold['norms']:.0%}, eigenvalue ratio {hold['ratio']:.0%}); Lemma 1 is true for "
+        f"{hold['lemma_1']:.0%}, Theorem 2 for {hold['theorem_2']:.0%}, Theorem 3 for {hold['theorem_3']:.0%}; "
         "bilsh's estimates are exact and need none of them",
         f"next         bilsh encode {source} -o store/ --bits {found.bits}",
     ]
@@ -185,17 +186,22 @@ def write_dataset(name: str, path: Path) -> Answer:
     for target, array in ((path, data.X), (labels, data.labels)):
         with replace_file(target) as file:
             np.save(file, array, allow_pickle=False)
-    answer = {"name": name, "items": len(data.X), "shape": list(data.X.shape[1:]), "files": [str(path), str(labels)]}
+    answer = {
+        "name": name,
+        "items": len(data.X),
+        "shape": list(data.X.shape[1:]),
+        "files": [str(path), str(labels)],
+    }
     return answer, [
-        f"{len(data.X):,} items of shape {data.X.shape[1:]} written to {show.clean(path)}, labels to {show.clean(labels)}",
+        f"{len(data.X):,} items of shape {data.X.shape[1:]} written to {show.clean(path)}",
+        f"labels written to {show.clean(labels)}",
         f"next: bilsh encode {path} -o store/ --bits 1024",
     ]
 
 
 def run_reproduction(figure: str, quick: bool, output: Path, data: Path | None) -> Answer:
     """Run the paper's experiments."""
-    from bilsh.experiments import reproduce
-
+    reproduce: Any = import_module("bilsh.experiments").reproduce
     with show.progress() as progress:
         report = reproduce(figure, quick=quick, output=output, images=data, progress=progress)
     return {"figure": figure, "quick": quick, "report": str(report)}, [f"report: {show.clean(report)}"]
@@ -203,8 +209,6 @@ def run_reproduction(figure: str, quick: bool, output: Path, data: Path | None) 
 
 def run_benchmark(arguments: list[str]) -> int:
     """Run the benchmark with its own arguments."""
-    from bilsh.benchmark import main
-
-    code: int = main(arguments)
+    code: int = import_module("bilsh.benchmark").main(arguments)
     sys.stdout.flush()
     return code

@@ -55,7 +55,9 @@ Method = Literal[
 
 @app.command()
 def encode(
-    source: Annotated[Path, typer.Argument(help="Folder of images, or .npy .npz .parquet .h5 .fvecs .bvecs.")],
+    source: Annotated[
+        Path, typer.Argument(help="Folder of images, or .npy .npz .parquet .h5 .fvecs .bvecs.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="STORE", help="Directory of the store.")],
     bits: Annotated[int, typer.Option(min=1, help="Length of a code.")] = 4096,
     method: Annotated[Method, typer.Option(help="How codes are made; default: by the data.")] = "default",
@@ -63,7 +65,9 @@ def encode(
         int | None, typer.Option(min=1, help="m of Algorithm 1 (bilinear methods); 5 in the paper.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
-    batch: Annotated[int, typer.Option(min=1, help="Most items per commit; fewer where items are long.")] = 8192,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Most items per commit; fewer where items are long.")
+    ] = 8192,
     keep_vectors: Annotated[
         bool, typer.Option("--keep-vectors", help="Keep the items too (float32), for --rerank.")
     ] = False,
@@ -145,10 +149,15 @@ def _tell_added(done: Any, then: str) -> None:
         show.note(f"skipped {path}: {reason}")
     if len(done.skipped) > 20:
         show.note(f"skipped {len(done.skipped) - 20} more")
-    lines = [f"{done.added:,} items added to {done.store} ({done.encoder}, {done.bits:,} bits); it holds {done.items:,}"]
+    lines = [
+        f"{done.added:,} items added to {done.store} ({done.encoder}, {done.bits:,} bits); it holds {done.items:,}"
+    ]
     if done.resumed_at:
         lines.insert(0, f"went on at item {done.resumed_at:,}")
-    show.result({**asdict(done), "skipped": [list(s) for s in done.skipped]}, [*map(show.clean, lines), f"next: {then}"])
+    show.result(
+        {**asdict(done), "skipped": [list(s) for s in done.skipped]},
+        [*map(show.clean, lines), f"next: {then}"],
+    )
 
 
 @app.command()
@@ -159,11 +168,15 @@ def search(
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours per query.")] = 10,
     mode: Annotated[
         Literal["progressive", "hamming", "asymmetric"] | None,
-        typer.Option(help="progressive and hamming rank by bits, asymmetric by the query's real values "
-                          "(finds more; the default for --query)."),
+        typer.Option(
+            help="progressive and hamming rank by bits, asymmetric by the query's real values "
+            "(finds more; the default for --query)."
+        ),
     ] = None,
     radius: Annotated[int | None, typer.Option(min=0, help="All items within this many bits, not k.")] = None,
-    rerank: Annotated[bool, typer.Option("--rerank", help="Order by exact distance (needs --keep-vectors).")] = False,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Order by exact distance (needs --keep-vectors).")
+    ] = False,
     key: Key = None,
     jobs: Jobs = 1,
     json: Json = False,
@@ -192,7 +205,9 @@ def search(
             hits = queries.search(opened, Q, k, rerank=rerank, **settings)
         else:
             if chosen == "asymmetric" or rerank:
-                raise typer.BadParameter("--id searches by the item's code: leave out --mode asymmetric and --rerank.")
+                raise typer.BadParameter(
+                    "--id searches by the item's code: leave out --mode asymmetric and --rerank."
+                )
             codes = opened.get(queries.parse_ids(opened, [str(id_)])).codes
             hits = queries.search(opened, codes, k, of_codes=True, **settings)
         show_neighbors(hits, opened, reranked=rerank)
@@ -249,7 +264,9 @@ def info(store: StorePath, json: Json = False, quiet: Quiet = False, debug: Debu
 @app.command()
 def verify(
     store: StorePath,
-    deep: Annotated[bool, typer.Option("--deep", help="Check every byte, not only sizes and headers.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Check every byte, not only sizes and headers.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -290,13 +307,18 @@ def compact(store: StorePath, json: Json = False, quiet: Quiet = False, debug: D
         opened.compact()
         after = sum(segment.ref.size for segment in opened.segments)
         data = {"items": len(opened), "bytes_before": before, "bytes_after": after, "version": opened.version}
-    show.result(data, [f"{data['items']:,} items, {show.size(before)} -> {show.size(after)}, version {data['version']}"])
+    show.result(
+        data,
+        [f"{data['items']:,} items, {show.size(before)} -> {show.size(after)}, version {data['version']}"],
+    )
 
 
 @app.command()
 def repair(
     store: StorePath,
-    to_version: Annotated[int | None, typer.Option(help="Version to go back to; without it, list them.")] = None,
+    to_version: Annotated[
+        int | None, typer.Option(help="Version to go back to; without it, list them.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -315,10 +337,16 @@ def repair(
 
     if to_version is not None:
         newest = Store.repair(store, to_version)
-        show.result({"version": newest, "from": to_version}, [f"version {newest} has the content of version {to_version}"])
+        show.result(
+            {"version": newest, "from": to_version},
+            [f"version {newest} has the content of version {to_version}"],
+        )
         return
     versions = Store.versions(store)
-    rows = [(v.version, when(v.time), "?" if v.items is None else f"{v.items:,}", v.problem or "ok") for v in versions]
+    rows = [
+        (v.version, when(v.time), "?" if v.items is None else f"{v.items:,}", v.problem or "ok")
+        for v in versions
+    ]
     show.result(
         {"versions": [asdict(v) for v in versions]},
         show.table(("version", "made", "items", "state"), rows, left=("made", "state")),
@@ -329,7 +357,9 @@ def repair(
 def export(
     store: StorePath,
     to: Annotated[Literal["faiss", "npy", "parquet", "fvecs"], typer.Option(help="Format.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Main file; default: <store>.<format>.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Main file; default: <store>.<format>.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -349,14 +379,19 @@ def export(
         done = export_codes(opened, target, to)
     show.result(
         {"items": done.items, "bits": done.bits, "files": list(done.files)},
-        [f"{done.items:,} codes of {done.bits:,} bits written", *(f"  {show.clean(name)}" for name in done.files)],
+        [
+            f"{done.items:,} codes of {done.bits:,} bits written",
+            *(f"  {show.clean(name)}" for name in done.files),
+        ],
     )
 
 
 @app.command("import")
 def import_(
     source: Annotated[Path, typer.Argument(help="Codes: .npy (uint8), .faiss binary index, or .parquet.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="STORE", help="New store, or one to add to.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="STORE", help="New store, or one to add to.")
+    ],
     encoder: Annotated[
         Path | None, typer.Option(help="Encoder file that made the codes; default: the one beside them.")
     ] = None,
@@ -431,7 +466,9 @@ def datasets(
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for report, picture and store.")] = Path("demo"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for report, picture and store.")
+    ] = Path("demo"),
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -452,9 +489,9 @@ def demo(
 def reproduce(
     figure: Annotated[str, typer.Argument(help="Figure of the paper, or `all`.")] = "all",
     quick: Annotated[bool, typer.Option("--quick/--full", help="Small sizes, or the paper's.")] = True,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables, pictures and report.")] = Path(
-        "reproduction"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for tables, pictures and report.")
+    ] = Path("reproduction"),
     data: Annotated[Path | None, typer.Option(help="Folder of photographs, for the Flickr figures.")] = None,
     json: Json = False,
     quiet: Quiet = False,

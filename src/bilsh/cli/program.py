@@ -32,7 +32,9 @@ class Program(TyperGroup):
         except KeyboardInterrupt:
             if show.switches.debug:
                 raise
-            show.complain("interrupted. " + AFTER_INTERRUPT.get(str(ctx.invoked_subcommand), "Nothing was changed."))
+            show.complain(
+                "interrupted. " + AFTER_INTERRUPT.get(str(ctx.invoked_subcommand), "Nothing was changed.")
+            )
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             # The reader has seen enough (| head). Python would complain once more when it flushes at exit.
@@ -68,7 +70,7 @@ def _sentence(error: BaseException) -> str:
     return str(error)
 
 
-def _show_warning(message: Any, category: Any, filename: str, *rest: Any) -> None:
+def _show_warning(message: Any, category: Any, filename: str, lineno: int, *rest: Any, **more: Any) -> None:
     show.note(f"note: {message}")
 
 

@@ -5,16 +5,21 @@ straight function of ln s at both ends; its inverse is kept as a cubic spline pe
 exact values, so a million fractions cost one table look-up each.
 """
 
+from __future__ import annotations
+
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicSpline
 
 from bilsh.errors import InvalidInputError
 from bilsh.theory._series import SUPREMUM
 from bilsh.theory.distance import check_kernel, expected_hamming, hamming_gap
 from bilsh.theory.kernels import Floats, as_nonnegative, as_spectrum
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
 
 
 def distance_from_hamming(
@@ -111,6 +116,8 @@ def _inverse_spline(
     kernel: str, thresholds: str, nu: float | None, direction: tuple[float, ...] | None
 ) -> CubicSpline[np.float64]:
     """Cubic spline of ln s over ln(p / (P - p)), from exact values."""
+    from scipy.interpolate import CubicSpline
+
     # Finest where p bends, coarse where ln p is a straight line of ln s.
     pieces = (
         (-41.5, -11.0, 0.1),

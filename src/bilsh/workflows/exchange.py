@@ -54,7 +54,9 @@ def export_codes(store: Store, path: Path, to: str) -> Exchanged:
         )
     if not path.parent.is_dir():
         raise DataNotFoundError(f"the folder {path.parent} does not exist. Make it first.")
-    written = {"faiss": _to_faiss, "npy": _to_npy, "parquet": _to_parquet, "fvecs": _to_fvecs}[to](store, path)
+    written = {"faiss": _to_faiss, "npy": _to_npy, "parquet": _to_parquet, "fvecs": _to_fvecs}[to](
+        store, path
+    )
     encoder = path.with_suffix(".encoder")
     store.encoder.save(encoder)
     return Exchanged(len(store), store.n_bits, (str(path), *written, str(encoder)))
@@ -77,9 +79,7 @@ def _write_ids(store: Store, path: Path) -> str:
 
 
 def _header(file: Any, dtype: str, shape: tuple[int, ...]) -> None:
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": dtype, "fortran_order": False, "shape": shape}
-    )
+    np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
 
 
 def _to_npy(store: Store, path: Path) -> tuple[str, ...]:
@@ -217,7 +217,9 @@ def _cut(codes: NDArray[np.uint8], ids: Any) -> _Batches:
 def _from_npy(path: Path) -> _Batches:
     codes = read_npy(path)
     if codes.ndim != 2 or codes.dtype != np.uint8:
-        raise InvalidInputError(f"{path} holds {codes.dtype} {codes.shape}; expected codes, uint8 (n, n_bytes).")
+        raise InvalidInputError(
+            f"{path} holds {codes.dtype} {codes.shape}; expected codes, uint8 (n, n_bytes)."
+        )
     return _cut(codes, _ids_beside(path, len(codes)))
 
 
@@ -231,7 +233,9 @@ def _from_faiss(path: Path) -> _Batches:
     if isinstance(index, faiss.IndexBinaryIDMap):
         ids, index = faiss.vector_to_array(index.id_map), faiss.downcast_IndexBinary(index.index)
     if not isinstance(index, faiss.IndexBinaryFlat):
-        raise InvalidInputError(f"{path} holds a {type(index).__name__}; only IndexBinaryFlat keeps plain codes.")
+        raise InvalidInputError(
+            f"{path} holds a {type(index).__name__}; only IndexBinaryFlat keeps plain codes."
+        )
     codes = faiss.vector_to_array(index.xb).reshape(index.ntotal, -1)
     return _cut(codes, ids if ids is not None else _ids_beside(path, len(codes)))
 
@@ -243,7 +247,9 @@ def _from_parquet(path: Path) -> _Batches:
     except (OSError, ValueError) as error:
         raise InvalidInputError(f"{path} is not a readable Parquet file ({error}).") from None
     if "code" not in source.schema_arrow.names:
-        raise InvalidInputError(f"{path} has no column `code`; it has {', '.join(source.schema_arrow.names)}.")
+        raise InvalidInputError(
+            f"{path} has no column `code`; it has {', '.join(source.schema_arrow.names)}."
+        )
     has_ids = "id" in source.schema_arrow.names
     for batch in source.iter_batches(columns=["code", "id"] if has_ids else ["code"]):
         rows = batch.column("code").to_pylist()

@@ -68,7 +68,9 @@ def make_encoder(settings: Settings, X: Any) -> Any:
     if settings.method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {settings.method!r}.")
     if settings.oversampling is not None and settings.method not in _BILINEAR:
-        raise InvalidInputError(f"oversampling is a setting of {', '.join(_BILINEAR)}; not of {settings.method}.")
+        raise InvalidInputError(
+            f"oversampling is a setting of {', '.join(_BILINEAR)}; not of {settings.method}."
+        )
     k, seed, m = settings.bits, settings.seed, settings.oversampling or 1
     method = settings.method
     if method == "default":
@@ -128,8 +130,10 @@ def encode(
         _same_settings(begun, settings, store)
         data = _open(source, settings, begun.codebook, jobs)
         _same_source(begun, data, source, store)
-        if codebook is not None and not np.array_equal(codebook, begun.codebook):
-            raise InvalidInputError(f"{store} was begun with another codebook. Leave --codebook out to go on.")
+        if codebook is not None and (begun.codebook is None or not np.array_equal(codebook, begun.codebook)):
+            raise InvalidInputError(
+                f"{store} was begun with another codebook. Leave --codebook out to go on."
+            )
         return _go_on(store, data, begun, jobs, say)
     if settings.describe == "vlad" and codebook is None and source.is_dir():
         codebook = _learn_codebook(source, settings, say)
@@ -164,7 +168,9 @@ def add(
         before = len(target)
         data = _addition(source, recipe, key, jobs)
         if target.id_kind == "str" and ids is None and isinstance(data, ArraySource):
-            raise InvalidInputError(f"the items of {store} have names; give one name per row with --ids FILE.")
+            raise InvalidInputError(
+                f"the items of {store} have names; give one name per row with --ids FILE."
+            )
         if ids is not None and isinstance(data, ArraySource) and len(ids) != data.rows:
             raise InvalidInputError(f"{source} has {data.rows} rows; {len(ids)} ids were given.")
         check_dimension(target, data.item_shape, source)
@@ -183,7 +189,7 @@ def rows_per_batch(batch: int, shape: tuple[int, ...]) -> int:
 
 def check_dimension(store: Store, shape: tuple[int, ...], source: Path) -> None:
     """Refuse items of another size than the store's."""
-    wanted, found = store.encoder.input_shape_, int(np.prod(shape))
+    wanted, found = store.coder.input_shape_, int(np.prod(shape))
     if found != int(np.prod(wanted)) or (len(shape) == 2 and tuple(shape) != tuple(wanted)):
         raise InvalidInputError(
             f"{source} holds items of shape {tuple(shape)} ({found} values); those of the store have shape "
@@ -346,7 +352,9 @@ def _set_jobs(store: Store, jobs: int) -> None:
     store.encoder.n_jobs = jobs
 
 
-def _outcome(store: Store, path: Path, added: int, resumed_at: int, skipped: list[tuple[str, str]]) -> Outcome:
+def _outcome(
+    store: Store, path: Path, added: int, resumed_at: int, skipped: list[tuple[str, str]]
+) -> Outcome:
     return Outcome(
         store=str(path),
         added=added,

@@ -80,9 +80,9 @@ def search(store: Store, Q: Any, k: int = 10, *, of_codes: bool = False, **setti
     """
     if of_codes:
         hits = search_segments(store.segments, None, Q, k, n_bits=store.n_bits, **settings)
-        hits = _with_similarity(hits, store.encoder)
+        hits = _with_similarity(hits, store.coder)
     else:
-        hits = search_segments(store.segments, store.encoder, Q, k, **settings)
+        hits = search_segments(store.segments, store.coder, Q, k, **settings)
     if isinstance(hits.ids, list):
         return replace(hits, ids=[store.external_ids(ids) for ids in hits.ids])
     return replace(hits, ids=store.external_ids(hits.ids))
@@ -93,9 +93,7 @@ def _with_similarity(hits: Neighbors, encoder: Any) -> Neighbors:
     of = "angle" if encoder.kind == "angle" else "kernel"
     if isinstance(hits.ids, list):
         told = [estimate_distances(distances, encoder, of=of) for distances in hits.distances]
-        return replace(
-            hits, similarity=[t.value for t in told], interval=[t.sampling_interval for t in told]
-        )
+        return replace(hits, similarity=[t.value for t in told], interval=[t.sampling_interval for t in told])
     found = estimate_distances(hits.distances, encoder, of=of)
     return replace(hits, similarity=found.value, interval=found.sampling_interval)
 

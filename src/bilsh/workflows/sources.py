@@ -153,9 +153,7 @@ class ImageSource:
     def identity(self) -> dict[str, Any]:
         """Return folder, number of files and a checksum of names, sizes and times of change."""
         states = [path.stat() for path in self.paths]
-        listed = [
-            [name, s.st_size, s.st_mtime_ns] for name, s in zip(self.names, states, strict=True)
-        ]
+        listed = [[name, s.st_size, s.st_mtime_ns] for name, s in zip(self.names, states, strict=True)]
         digest = hashlib.sha256(json.dumps(listed).encode()).hexdigest()
         return {"path": str(self.folder.resolve()), "files": len(self.paths), "sha256": digest}
 
@@ -199,9 +197,9 @@ def check_finite(X: NDArray[Any], path: Path, first_row: int = 0) -> None:
     value = X[tuple(place)]
     name = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value}, beyond float32"
     column = ", ".join(str(int(i)) for i in place[1:])
+    row = first_row + int(place[0])
     raise InvalidInputError(
-        f"{path}: row {first_row + int(place[0])}, column {column} is {name} "
-        "(counted from 0). Remove or replace such values first."
+        f"{path}: row {row}, column {column} (counted from 0) is {name}. Remove or replace such values first."
     )
 
 
@@ -225,12 +223,12 @@ class ParquetRows:
         with files._parsing(path, "Parquet"):
             self._path, self._file = path, parquet.ParquetFile(path, memory_map=True)
             schema = self._file.schema_arrow
-            lists = [f.name for f in schema if str(f.type).startswith(("list", "fixed_size_list", "large_list"))]
+            lists = [
+                f.name for f in schema if str(f.type).startswith(("list", "fixed_size_list", "large_list"))
+            ]
             self._list = key is not None or bool(lists)
             self._columns = [files._choose(key, lists, path)] if self._list else list(schema.names)
-            groups = [
-                self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)
-            ]
+            groups = [self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)]
             self._starts = [0, *np.cumsum(groups, dtype=np.int64).tolist()]
             self._last: tuple[int, NDArray[Any]] | None = None
             width = self._group(0).shape[1] if groups else 0
