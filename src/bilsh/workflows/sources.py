@@ -198,9 +198,8 @@ def check_finite(X: NDArray[Any], path: Path, first_row: int = 0) -> None:
     name = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value}, beyond float32"
     column = ", ".join(str(int(i)) for i in place[1:])
     row = first_row + int(place[0])
-    raise InvalidInputError(
-        f"{path}: row {row}, column {column} (counted from 0) is {name}. Remove or replace such values first."
-    )
+    where = f"row {row}, column {column}"
+    raise InvalidInputError(f"{path}: {where} (from 0) is {name}. Remove or impute such values first.")
 
 
 def open_rows(path: Path, key: str | None = None) -> Any:
