@@ -66,10 +66,10 @@ def methods(n_bits: int, bandwidth: float, seed: int) -> Iterator[tuple[str, boo
     yield "ours: AngleEncoder", False, bilsh.AngleEncoder(k, random_state=s)
 
 
-def measure(images: NDArray[np.float64], n_bits: int) -> list[Row]:
+def measure(images: NDArray[np.float64], n_bits: int, repetitions: int = REPETITIONS) -> list[Row]:
     """Fit, encode and evaluate every method by the paper's protocol; mean over repetitions."""
     found: dict[str, list[Row]] = {}
-    for seed in range(REPETITIONS):
+    for seed in range(repetitions):
         truth = evaluation.ground_truth(images, n_queries=100, rng=seed)
         for name, paper, encoder in methods(n_bits, truth.threshold, seed):
             codes = encoder.fit(images).transform(images)
@@ -176,7 +176,7 @@ def _pyplot() -> Any:
     return plt
 
 
-def tell(folder: Path, say: Callable[[str], None] = print) -> Told:
+def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = False) -> Told:
     """Tell the whole story, and leave data, store, pictures and report.html in a folder.
 
     Parameters
@@ -185,6 +185,8 @@ def tell(folder: Path, say: Callable[[str], None] = print) -> Told:
         Made if it is not there; a store that an earlier run left in it is used again.
     say : callable
         Takes a line before each step.
+    quick : bool
+        Measure two lengths of code, once: seconds instead of most of a minute.
     """
     from bilsh.workflows import ingest
     from bilsh.workflows.queries import search
@@ -207,9 +209,9 @@ def tell(folder: Path, say: Callable[[str], None] = print) -> Told:
     rows: list[Row] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bilsh.EncoderAdvice)
-        for n_bits in PICTURE_BITS:
+        for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
             say(f"measuring every method with {n_bits:,} bits ...")
-            rows += measure(images.astype(np.float64), n_bits)
+            rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
     picture(rows, folder / "digits.png")
     shown = [row for row in rows if row.n_bits == TABLE_BITS]
     steps = [
@@ -273,7 +275,7 @@ angle.</p>
 {image("neighbours.png")}
 <h2>How good for how many bits</h2>
 <p>The paper's protocol: true neighbours are closer than the mean distance to the 50th neighbour. Dashed: methods of
-the paper; solid: ours. Mean of {REPETITIONS} repetitions.</p>
+the paper; solid: ours.</p>
 {image("digits.png")}
 <table><tr>{head}</tr>
 {body}

@@ -239,9 +239,9 @@ def delete(
     with Store.open(store, mode="a") as opened:
         count = opened.delete(parse_ids(opened, wanted))
         left = len(opened)
-    lines = [f"{count:,} items deleted from {show.clean(store)}; it holds {left:,}"]
+    lines = [f"{show.items(count)} deleted from {show.clean(store)}; it holds {left:,}"]
     if count < len(wanted):
-        lines.append(f"{len(wanted) - count:,} ids were not there")
+        lines.append(f"not there: {len(wanted) - count:,} of {len(wanted):,} ids")
     show.result({"deleted": count, "asked": len(wanted), "items": left}, lines)
     if not count:
         raise typer.Exit(1)
@@ -469,6 +469,9 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for report, picture and store.")
     ] = Path("demo"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure less: seconds, not most of a minute.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -481,7 +484,7 @@ def demo(
     """
     from bilsh.demo import tell
 
-    told = tell(output, say=show.note)
+    told = tell(output, say=show.note, quick=quick)
     show.result(told.data, told.lines)
 
 

@@ -89,6 +89,15 @@ def facts(pairs: Sequence[tuple[str, object]]) -> list[str]:
     return [f"{name:<{width}}  {clean(value)}" for name, value in pairs]
 
 
+def items(count: int) -> str:
+    """Return a number of items for people.
+
+    >>> items(1), items(2000)
+    ('1 item', '2,000 items')
+    """
+    return f"{count:,} item" + ("" if count == 1 else "s")
+
+
 def size(count: float) -> str:
     """Return a number of bytes for people.
 

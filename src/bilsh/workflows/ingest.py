@@ -280,7 +280,8 @@ def _same_settings(begun: Recipe, settings: Settings, store: Path) -> None:
 
 
 def _same_source(begun: Recipe, data: Source, source: Path, store: Path) -> None:
-    if data.identity() != begun.source:
+    # The path may differ: source and store may have been moved or mounted elsewhere.
+    if {**data.identity(), "path": None} != {**begun.source, "path": None}:
         raise InvalidInputError(
             f"{source} is not what {store} was begun with, or has changed since ({begun.source['path']}). "
             "Add further items with `bilsh add`, or choose another place with -o."
