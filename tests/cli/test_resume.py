@@ -14,17 +14,21 @@ from cli.program import COMMAND, answer, plain
 
 
 def contents(path):
-    """All that a store is made of, but for random file names and times: encoder, segments in order, recipe."""
+    """All that a store is made of: encoder, segments in order, recipe.
+
+    The first 4,096 bytes of a file are left out: they repeat its random name.
+    """
     with Store.open(path) as store:
         store.verify(deep=True)
         files = [store._now.manifest.encoder.file, *(segment.ref.file for segment in store.segments)]
         counts = [segment.ref.rows for segment in store.segments]
-    data = [(path / name).read_bytes() for name in (*files, "recipe.json")]
+    data = [(path / name).read_bytes()[4096:] for name in files] + [(path / "recipe.json").read_bytes()]
+    assert all(data)
     return counts, [hashlib.sha256(piece).hexdigest() for piece in data]
 
 
 def test_interrupted_and_killed_runs_go_on(tmp_path):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(6000, 16)).astype(np.float32))
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(3200, 16)).astype(np.float32))
     options = ["encode", "x.npy", "--bits", "96", "--batch", "40", "--seed", "3"]
     answer(*options, "-o", "whole", cwd=tmp_path)
 
@@ -34,8 +38,8 @@ def test_interrupted_and_killed_runs_go_on(tmp_path):
             [*COMMAND, *options, "-o", "parts"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=plain(),
         )  # fmt: skip
-        # A batch is one version; the run has 150 of them.
-        while process.poll() is None and newest(tmp_path / "parts") < 25 * number:
+        # A batch is one version; the run has 80 of them.
+        while process.poll() is None and newest(tmp_path / "parts") < 20 * number:
             time.sleep(0.002)
         process.send_signal(ending)
         _, said = process.communicate()
@@ -48,7 +52,7 @@ def test_interrupted_and_killed_runs_go_on(tmp_path):
         with Store.open(tmp_path / "parts") as store:
             store.verify(deep=True)
             sizes.append(len(store))
-    assert 0 < sizes[0] < sizes[1] < 6000
+    assert 0 < sizes[0] < sizes[1] < 3200
     told = answer(*options, "-o", "parts", cwd=tmp_path)
     assert told["resumed_at"] == sizes[1]
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
@@ -62,7 +66,7 @@ class StopNow(BaseException):
     pass
 
 
-@pytest.mark.parametrize("after", [1, 2, 5, 8])
+@pytest.mark.parametrize("after", [1, 2, 5, 7])
 def test_images_go_on_behind_unreadable_ones(tmp_path, after):
     cv2 = pytest.importorskip("cv2")
     rng = np.random.default_rng(1)

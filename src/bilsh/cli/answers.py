@@ -159,12 +159,11 @@ def advice_lines(found: Advice, source: Path) -> list[str]:
 
 def list_datasets() -> Answer:
     """Tell which data sets there are and where."""
-    from bilsh.datasets.named import cache_folder, mnist
+    from bilsh.datasets.named import cache_folder, mnist_folder
     from bilsh.errors import BilshError
 
     try:
-        mnist(fetch=False, verify=False)
-        place = "on this machine"
+        place = str(mnist_folder(None, fetch=False))
     except BilshError:
         place = f"not here; fetched into {cache_folder() / 'mnist'} when asked for, or set BILSH_MNIST"
     rows = [

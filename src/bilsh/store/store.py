@@ -247,10 +247,15 @@ class Store:
             self._coder = self._read_encoder(coder_from_bytes)
         return self._coder
 
+    @property
+    def encoder_data(self) -> bytes:
+        """Content of the encoder's file, as :meth:`bilsh.KernelEncoder.save` would write it."""
+        return self._now.encoder.array("encoder").tobytes()
+
     def _read_encoder(self, read: Callable[[bytes, str], _Kind]) -> _Kind:
-        file, data = self._now.encoder, self._now.encoder.array("encoder").tobytes()
+        file = self._now.encoder
         try:
-            encoder = read(data, file.name)
+            encoder = read(self.encoder_data, file.name)
         except CorruptEncoderError as error:
             raise CorruptStore(f"{file.name} holds no encoder that this bilsh can read: {error}") from error
         if encoder.fingerprint != self.fingerprint:
@@ -409,7 +414,7 @@ class Store:
         for batch, some_ids, notes in in_batches(
             X, "X", 4 * manifest.n_features, ("ids", ids), ("metadata", metadata)
         ):
-            codes = as_codes(self.encoder.transform(batch), manifest.n_bits)
+            codes = as_codes(self.coder.transform(batch), manifest.n_bits)
             kept = manifest.keep_vectors
             vectors = as_vectors(batch, kept, manifest.n_features) if kept else None
             yield codes, some_ids, vectors, as_metadata(notes)

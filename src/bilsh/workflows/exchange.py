@@ -58,7 +58,8 @@ def export_codes(store: Store, path: Path, to: str) -> Exchanged:
         store, path
     )
     encoder = path.with_suffix(".encoder")
-    store.encoder.save(encoder)
+    with replace_file(encoder) as file:
+        file.write(store.encoder_data)
     return Exchanged(len(store), store.n_bits, (str(path), *written, str(encoder)))
 
 

@@ -350,7 +350,7 @@ def _two_streams(
 
 
 def _set_jobs(store: Store, jobs: int) -> None:
-    store.encoder.n_jobs = jobs
+    store.coder.n_jobs = jobs
 
 
 def _outcome(
@@ -362,7 +362,7 @@ def _outcome(
         items=len(store),
         resumed_at=resumed_at,
         skipped=tuple(skipped),
-        encoder=type(store.encoder).__name__,
+        encoder=store.coder.kind,
         bits=store.n_bits,
         fingerprint=store.fingerprint,
     )
