@@ -8,7 +8,6 @@ exact values, so a million fractions cost one table look-up each.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +16,7 @@ from bilsh.errors import InvalidInputError
 from bilsh.theory._series import SUPREMUM
 from bilsh.theory.distance import check_kernel, expected_hamming, hamming_gap
 from bilsh.theory.kernels import Floats, as_nonnegative, as_spectrum
-
-if TYPE_CHECKING:
-    from scipy.interpolate import CubicSpline
+from bilsh.theory.spline import Spline
 
 
 def distance_from_hamming(
@@ -83,7 +80,8 @@ def distance_from_hamming(
     low, high = spline.x[0], spline.x[-1]
     u = spline(np.clip(logit, low, high))
     # Beyond the table both ends are straight lines: power laws of the distance.
-    u += spline(low, 1) * np.minimum(logit - low, 0) + spline(high, 1) * np.maximum(logit - high, 0)
+    first, last = spline.end_slopes
+    u = u + first * np.minimum(logit - low, 0) + last * np.maximum(logit - high, 0)
     return np.asarray(np.where(inside, np.exp(u), np.where(p > 0, np.inf, 0.0)))
 
 
@@ -114,10 +112,8 @@ def _direction(shape: ArrayLike | None, kernel: str) -> tuple[float, ...] | None
 @lru_cache(maxsize=64)
 def _inverse_spline(
     kernel: str, thresholds: str, nu: float | None, direction: tuple[float, ...] | None
-) -> CubicSpline[np.float64]:
+) -> Spline:
     """Cubic spline of ln s over ln(p / (P - p)), from exact values."""
-    from scipy.interpolate import CubicSpline
-
     # Finest where p bends, coarse where ln p is a straight line of ln s.
     pieces = (
         (-41.5, -11.0, 0.1),
@@ -137,4 +133,4 @@ def _inverse_spline(
     p = expected_hamming(argument, kernel=kernel, thresholds=thresholds, nu=nu)
     gap = hamming_gap(argument, kernel=kernel, thresholds=thresholds, nu=nu)
     keep = gap > 1e-17  # no float64 fraction lies closer to the supremum
-    return CubicSpline(np.log(p[keep] / gap[keep]), u[keep])
+    return Spline.through(np.log(p[keep] / gap[keep]), u[keep])
