@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard src/bilsh/native/*)
 
-.PHONY: setup demo test lint types tests test-slow clean
+.PHONY: setup demo test lint types tests test-slow torture bench bench-quick clean
 
 setup: $(VENV)/.built
 
@@ -35,6 +35,21 @@ tests: setup
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
+
+# The store's promises at full counts: thousands of kills and commits, every byte flipped, every crash outcome.
+torture: setup
+	BILSH_TORTURE=1 $(BIN)/python -m pytest tests/store
+
+# bench takes half an hour and writes the tables of the documentation; bench-quick three minutes.
+bench: setup $(VENV)/.bench
+	$(BIN)/python -m bilsh.benchmark $(if $(QUICK),--quick) --output benchmarks/results --tables docs/performance-tables.md
+
+bench-quick: setup $(VENV)/.bench
+	$(BIN)/python -m bilsh.benchmark --quick --output benchmarks/results
+
+$(VENV)/.bench: $(VENV)/.deps
+	$(BIN)/python -m pip install --quiet --group bench
+	touch $@
 
 clean:
 	rm -rf $(VENV) build

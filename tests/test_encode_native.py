@@ -94,6 +94,8 @@ CASES = {
     "scrambled, padded, right first": {
         "a": 9, "d_w": 8, "c": 6, "d_v": 7, "k": 30, "d": 50, "scramble": True, "left_first": False,
     },
+    "few rows first": {"a": 5, "d_w": 23, "c": 7, "d_v": 19, "k": 30},
+    "most rows unused": {"a": 300, "d_w": 20, "c": 200, "d_v": 5, "k": 6},
     "repeated pairs": {"a": 40, "d_w": 6, "c": 40, "d_v": 18, "k": 130, "repeat": True},
     "few of many pairs": {"a": 100, "d_w": 4, "c": 90, "d_v": 33, "k": 203},
     "wide": {"a": 26, "d_w": 3, "c": 50, "d_v": 70, "k": 1300},
@@ -127,15 +129,24 @@ def test_threads_do_not_change_a_bit(level, case):
             assert np.array_equal(plan.encode(x[:n], n_jobs=n_jobs), plan.encode(x[:n]))
 
 
-def test_bilinear_agrees_with_float64_at_full_size():
+@pytest.mark.parametrize("a", [100, 300])
+def test_full_size_agrees_between_levels_and_with_float64(a):
     rng = np.random.default_rng(2)
-    parameters = bilinear_case(rng, a=300, d_w=250, c=300, d_v=256, k=900)
-    x = f32(rng.normal(size=(34, 64000)) / 256)
+    parameters = bilinear_case(rng, a=a, d_w=250, c=300, d_v=256, k=900)
+    plan = _native.BilinearPlan(**parameters)
+    x = f32(rng.normal(size=(33, 64000)) / 256)
+    values = plan.project(x)
     left, right = parameters["left"].astype(float), parameters["right"].astype(float)
-    exact = np.einsum("ip,npq,jq->nij", left, x.reshape(-1, 250, 256), right, optimize=True)
+    exact = np.matmul(np.matmul(left, x.reshape(-1, 250, 256)), right.T)
     i, j = parameters["pairs"].T
-    values = _native.BilinearPlan(**parameters).project(x)
     np.testing.assert_allclose(values, exact[:, i, j] + parameters["offsets"], atol=2e-4)
+    try:
+        for name, n in {"portable": 1, "avx2": 17}.items():
+            if name in _native.levels():
+                _native.force_level(name)
+                assert np.array_equal(plan.project(x[:n]), values[:n])
+    finally:
+        _native.force_level("auto")
 
 
 def test_quadrature_bits_share_their_value():

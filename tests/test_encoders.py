@@ -178,10 +178,8 @@ def test_quadrature_is_automatic_beyond_the_dimension(digits):
 
 def test_beyond_one_orthogonal_grid_further_grids_are_stacked(digits):
     encoder = bilsh.AngleEncoder(200, random_state=0).fit(digits)
-    assert encoder.projection_.grid_shapes == ((8, 7), (7, 8), (7, 7), (7, 7)) or all(
-        rows <= 8 and columns <= 8 for rows, columns in encoder.projection_.grid_shapes
-    )
-    assert len(encoder.projection_.grid_shapes) == 4
+    assert encoder.grid_shapes_ == ((7, 8), (7, 8), (7, 8), (7, 8))
+    assert encoder.left_weights_.shape == (8, 28)
 
 
 def test_orthogonal_factors_are_orthogonal_blocks(digits):
@@ -421,6 +419,8 @@ def test_pipeline_clone_names_and_pandas_output(digits):
     names = copy.fit(X).get_feature_names_out()
     assert names[0] == "angleencoder0"
     assert len(names) == 32
+    frame = copy.set_output(transform="pandas").transform(X[:3])
+    assert list(frame.columns) == list(names)
 
 
 @pytest.mark.parametrize("encoder", encoders(40), ids=name_of)

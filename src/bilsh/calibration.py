@@ -49,6 +49,12 @@ class AngleCalibration:
         self.n_bits = len(encoder.outputs_)
         count, d = _orthogonal_pairs(encoder.projection_)
         self._repulsion = count * d / max((d - 1) * (d + 2), 1)
+        self._spread = 1.0
+        if isinstance(encoder.projection_, BilinearMap):
+            # Real projections weigh bits by the lengths of their vectors: fewer count.
+            w, v = (np.linalg.norm(x, axis=1) for x in (encoder.projection_.left, encoder.projection_.right))
+            lengths = w[encoder.pairs_[:, 0]] * v[encoder.pairs_[:, 1]]
+            self._spread = float(np.square(lengths).mean() / lengths.mean() ** 2)
 
     def primary(self, fraction: Floats) -> Floats:
         """Angle in radians at which the expected fraction is `fraction`."""
@@ -78,10 +84,14 @@ class AngleCalibration:
         return np.arccos(np.clip(means, -1.0, 1.0))
 
     def mean_deviation(self, means: Floats) -> Floats:
-        """Standard deviation of that ratio for independent bits (delta method)."""
+        """Standard deviation of that ratio (delta method), with the repulsion of its quadratic part."""
         c = np.clip(means, -1.0, 1.0)
         both = 2 / np.pi * (np.arcsin(c) + c * np.sqrt(1 - c**2))  # E[u^2 sgn(u) sgn(v)] at correlation c
-        return np.asarray(np.sqrt(np.pi / 2 * np.maximum(1 + c**2 - 2 * c * both, 0.0) / self.n_bits))
+        single = 1 + c**2 - 2 * c * both
+        turn = c + 1j * np.sqrt(1 - c**2)
+        quadratic = 9 / (8 * np.pi) * np.square(np.abs(turn - turn**3 / 3 - 2 * c / 3))
+        total = self.n_bits * self._spread * single - self._repulsion * quadratic
+        return np.asarray(np.sqrt(np.pi / 2 * np.maximum(total, 0.0)) / self.n_bits)
 
 
 class KernelCalibration:

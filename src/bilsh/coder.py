@@ -118,6 +118,11 @@ class Coder:
         return self.projection_.matrix_shape if isinstance(self.projection_, BilinearMap) else None
 
     @property
+    def grid_shapes_(self) -> tuple[tuple[int, int], ...] | None:
+        """Rows and columns of the grid that the pairs are taken from, or of several stacked ones; else None."""
+        return self.projection_.grid_shapes if isinstance(self.projection_, BilinearMap) else None
+
+    @property
     def pairs_(self) -> Integers:
         """I of Algorithm 1: bit r uses left vector ``pairs_[r, 0]`` and right vector ``pairs_[r, 1]``."""
         return self._bilinear_map("pairs_").pairs[self.outputs_]

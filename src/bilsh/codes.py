@@ -24,6 +24,8 @@ __all__ = ["Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"
 
 Codes = NDArray[np.uint8]
 
+SLAB_BYTES = (64, 192, 768, 3072)
+
 
 @dataclass(frozen=True, slots=True)
 class Neighbors:
@@ -234,6 +236,22 @@ def within(queries: ArrayLike, codes: ArrayLike, radius: int, *, n_jobs: int | N
     offsets, ids, distances = _native.hamming_within(asked, [stored], radius, n_jobs=threads(n_jobs))
     spans = [slice(start, stop) for start, stop in pairwise(offsets.tolist())]
     return Neighbors([ids[span] for span in spans], [distances[span] for span in spans])
+
+
+def slab_widths(n_bytes: int) -> tuple[int, ...]:
+    """Bytes of each slab of a code: 512, 1536, 6144, 24576 bits and the rest, as far as the code reaches.
+
+    Examples
+    --------
+    >>> slab_widths(512), slab_widths(7)
+    ((64, 192, 256), (7,))
+    """
+    widths = []
+    for width in SLAB_BYTES:
+        if n_bytes > 0:
+            widths.append(min(width, n_bytes))
+            n_bytes -= width
+    return (*widths, n_bytes) if n_bytes > 0 else tuple(widths)
 
 
 def as_codes(codes: ArrayLike, name: str) -> Codes:

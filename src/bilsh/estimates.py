@@ -176,17 +176,15 @@ def estimate_means(
     calibration = calibration_of(encoder)
     quantity = _quantity(of, calibration)
     values = np.asarray(means, dtype=np.float64)
-    z, deviation = _level(confidence), calibration.mean_deviation(values)
-    # Scores rise where distances fall.
-    columns = [calibration.from_means(x) for x in (values, values + z * deviation, values - z * deviation)]
-    primary = columns[0]
+    low, high = _score_interval(values, calibration, _level(confidence))
+    primary = calibration.from_means(values)
     fraction = calibration.fraction_at(primary)
     extremes = calibration.extremes(fraction)
     return Estimate(
         fraction,
         *_three(calibration, primary),
         quantity,
-        _pair(calibration, columns[1], columns[2], quantity),
+        _pair(calibration, calibration.from_means(high), calibration.from_means(low), quantity),
         None if extremes is None else _pair(calibration, *extremes, quantity),
         calibration.effective_bits(fraction),
     )
@@ -283,7 +281,17 @@ def wilson(fraction: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
     """Wilson's score interval of a proportion: all p with |fraction - p| <= z sqrt(p (1 - p) / n)."""
     centre = (fraction + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(fraction * (1 - fraction) / n + z**2 / (4 * n**2))
-    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    # The interval holds the observed fraction; at 0 and 1 rounding would let it slip out.
+    return np.clip(centre - half, 0.0, fraction), np.clip(centre + half, fraction, 1.0)
+
+
+def _score_interval(means: Floats, calibration: Calibration, z: float) -> tuple[Floats, Floats]:
+    """All expectations m with |mean - m| <= z deviation(m), as Wilson's interval has it for proportions."""
+    grid = np.linspace(-1.0, 1.0, 4001)
+    reach = z * calibration.mean_deviation(grid)
+    above = np.maximum.accumulate(grid + reach)
+    below = np.maximum.accumulate(grid - reach)
+    return np.interp(means, above, grid), np.interp(means, below, grid)
 
 
 def _three(calibration: Calibration, primary: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:

@@ -16,24 +16,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-SLAB_BYTES = (64, 192, 768, 3072)
-
-
-def slab_widths(n_bytes: int) -> tuple[int, ...]:
-    """Bytes of each slab of a code: 512, 1536, 6144, 24576 bits and the rest, as far as the code reaches.
-
-    Examples
-    --------
-    >>> slab_widths(512), slab_widths(7)
-    ((64, 192, 256), (7,))
-    """
-    widths = []
-    for width in SLAB_BYTES:
-        if n_bytes > 0:
-            widths.append(min(width, n_bytes))
-            n_bytes -= width
-    return (*widths, n_bytes) if n_bytes > 0 else tuple(widths)
-
 
 @lru_cache(maxsize=32)
 def prefix_limits(n_bits: int, prefixes: tuple[int, ...], delta: float) -> NDArray[np.int32]:
@@ -81,10 +63,14 @@ def _quantiles(K: int, L: int, columns: int, alpha: float) -> list[int]:
     limits = [0]
     c, tail, here = 0, 0.0, 1.0  # c, P[> c], P[c] at T = 0
     for T in range(columns - 1):
-        tail += here * (L - c) / (K - T)
-        here *= (T + 1) / (T + 1 - c) * ((K - T - L + c) / (K - T))
-        if tail > alpha:
-            here *= (T + 1 - c) / (c + 1) * ((L - c) / (K - T - L + c))
+        rest = K - T
+        into = here * (L - c) / rest
+        tail += into
+        if tail <= alpha:
+            here *= (T + 1) / (T + 1 - c) * ((rest - L + c) / rest)
+        else:
+            # P_{T+1}[c + 1]: the new bit falls into the prefix, or c + 1 were there and it does not.
+            here = into + here * (T - c) / (c + 1) * ((L - c) / rest)
             tail = max(tail - here, 0.0)
             c += 1
         limits.append(c)

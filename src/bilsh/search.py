@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from bilsh.asymmetric import mean_weights, score_weights
 from bilsh.calibration import AngleCalibration, calibration_of
 from bilsh.coder import Coder
-from bilsh.codes import Codes, Neighbors, as_codes, at_least, check_widths, threads
+from bilsh.codes import Codes, Neighbors, as_codes, at_least, check_widths, slab_widths, threads
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates import Estimate, estimate_distances, estimate_means
 from bilsh.explain import Explanation
-from bilsh.pruning import slab_widths
 from bilsh.scans import Found, Ids, Scan, Segment, Tally
 
 __all__ = ["Index", "search_segments"]
@@ -201,8 +200,9 @@ def search_segments(
     wanted = k if candidates is None else max(k, at_least(candidates, 1, "candidates"))
     if candidates is None and rerank is not False:
         wanted = max(100, 10 * k)
-    if mode == "asymmetric":
-        found, reason = _asymmetric(scan, cast(Coder, encoder), Q, queries, wanted, candidates, delta)
+    phases = encoder.phases(Q) if mode == "asymmetric" and encoder is not None else None
+    if phases is not None and encoder is not None:
+        found, reason = _asymmetric(scan, encoder, phases, queries, wanted, candidates, delta)
     elif mode == "progressive":
         found, reason = scan.progressive(queries, wanted, delta)
     else:
@@ -212,10 +212,9 @@ def search_segments(
         found, exact = _rerank(scan, rerank, Q, found, k)
     ids, distances = found[0][:, :k], found[1][:, :k]
     told = None
-    if quantity is not None and mode == "asymmetric" and encoder is not None:
-        told = estimate_means(
-            scan.scores_of(*mean_weights(encoder, encoder.phases(Q)), ids), encoder, confidence, of=quantity
-        )
+    if quantity is not None and phases is not None and encoder is not None:
+        means = scan.scores_of(*mean_weights(encoder, phases), ids)
+        told = estimate_means(means, encoder, confidence, of=quantity)
     elif quantity is not None:
         told = _estimate(distances, encoder, confidence, quantity)
     return Neighbors(
@@ -228,11 +227,17 @@ def search_segments(
 
 
 def _asymmetric(
-    scan: Scan, encoder: Coder, Q: Any, queries: Codes, wanted: int, candidates: int | None, delta: float
+    scan: Scan,
+    encoder: Coder,
+    phases: NDArray[np.float32],
+    queries: Codes,
+    wanted: int,
+    candidates: int | None,
+    delta: float,
 ) -> tuple[Found, str]:
     """Best `wanted` by score, and their Hamming distances."""
     start = perf_counter()
-    weights, bias = score_weights(encoder, encoder.phases(Q))
+    weights, bias = score_weights(encoder, phases)
     scan.tally.add("weights of queries", weights.size, weights.nbytes, perf_counter() - start)
     if candidates is None:
         ids, _ = scan.best_scores(weights, bias, wanted)

@@ -17,7 +17,7 @@ def main(path, items):
     reads, generations = 0, set()
     store = Store.open(path)
     print("ready", flush=True)
-    while not select.select([sys.stdin], [], [], 0)[0]:
+    while reads < 3 or not select.select([sys.stdin], [], [], 0)[0]:
         reads += 1
         if reads % 3:
             store.refresh()

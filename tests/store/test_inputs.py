@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from makers import N_FEATURES, content, make_encoder, make_items
@@ -169,6 +170,7 @@ def test_what_is_good_enough_is_accepted(tmp_path):
         store.add(np.repeat(X, 2, axis=1)[:, ::2], range(7, 10))
         store.add(sp.csr_array(X), [10, 11, 12])
         store.add((X * 10).astype(np.int64).tolist())
+        store.add(X[:1], pd.Series([99]), metadata=pd.Series([{"a": 1}]))
         found = store.get(range(1, 13)).codes
     np.testing.assert_array_equal(found, np.vstack([CODES, CODES[::-1], CODES, CODES]))
 

@@ -45,7 +45,7 @@ def test_readers_beside_a_busy_writer(tmp_path):
         for reader in readers:
             out, errors = reader.communicate("stop\n")
             assert reader.returncode == 0, errors
-            assert json.loads(out)["reads"] > 1
+            assert json.loads(out)["reads"] >= 3
 
 
 def test_a_reader_keeps_its_version_until_it_refreshes(tmp_path):

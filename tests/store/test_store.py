@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from makers import N_FEATURES, content, make_encoder, make_items
 
 from bilsh import AngleEncoder, Store
+from bilsh.codes import slab_widths
 from bilsh.store import change, inputs
 from bilsh.store.manifest import SegmentRef
 from bilsh.store.merge import to_merge
-from bilsh.store.segment import slab_widths
 
 ENCODER = make_encoder()
 
@@ -105,6 +105,25 @@ def test_streams_and_arrays_store_the_same(tmp_path, monkeypatch):
             found.append(content(store))
     assert all(one == found[0] for one in found)
     assert len(found[0]) == 100
+
+
+def test_a_stream_may_use_one_buffer_again(store):
+    codes = ENCODER.transform(make_items(9))
+
+    def stream():
+        buffer = np.empty_like(codes[:3])
+        for start in (0, 3, 6):
+            buffer[:] = codes[start : start + 3]
+            yield buffer
+        buffer[:] = 0
+
+    store.add_codes(stream())
+    np.testing.assert_array_equal(store.get(range(9)).codes, codes)
+
+
+def test_a_forgotten_writer_gives_the_lock_back(tmp_path):
+    Store.create(tmp_path / "store", ENCODER)
+    Store.open(tmp_path / "store", "a").close()
 
 
 def test_no_rows_are_no_version(store):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import redirect_stdout
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,16 +200,40 @@ def write_dataset(name: str, path: Path) -> Answer:
     ]
 
 
-def run_reproduction(figure: str, quick: bool, output: Path, data: Path | None) -> Answer:
+def _finished_only(message: str) -> None:
+    """Tell what is done; what is only going on ("...") belongs on a terminal."""
+    if sys.stderr.isatty() or not message.endswith("..."):
+        show.note(message)
+
+
+def run_reproduction(figures: list[str], size: str, output: Path, **options: Any) -> Answer:
     """Run the paper's experiments."""
     reproduce: Any = import_module("bilsh.experiments").reproduce
-    with show.progress() as progress:
-        report = reproduce(figure, quick=quick, output=output, images=data, progress=progress)
-    return {"figure": figure, "quick": quick, "report": str(report)}, [f"report: {show.clean(report)}"]
+    done = reproduce(figures, size, output, progress=_finished_only, **options)
+    answer = {
+        "figures": figures,
+        "size": size,
+        "report": str(done.report),
+        "files": [str(file) for file in done.files],
+        "failures": done.failures,
+    }
+    return answer, [
+        *(f"{name} could not be made: {show.clean(why)}" for name, why in done.failures.items()),
+        f"report: {show.clean(done.report)}",
+    ]
 
 
 def run_benchmark(arguments: list[str]) -> int:
-    """Run the benchmark with its own arguments."""
-    code: int = import_module("bilsh.benchmark").main(arguments)
-    sys.stdout.flush()
+    """Run the benchmark with its own arguments, and those that every command has."""
+    switches = {"--json", "--quiet", "-q", "--debug"} & set(arguments)
+    show.switches.json, show.switches.debug = "--json" in switches, "--debug" in switches
+    own = [argument for argument in arguments if argument not in switches]
+    main: Any = import_module("bilsh.benchmark").main
+    if not switches - {"--debug"}:
+        return int(main(own))
+    with redirect_stdout(sys.stderr if show.switches.json else StringIO()):
+        code = int(main(own))
+    place = next((own[i + 1] for i, name in enumerate(own[:-1]) if name == "--output"), "bilsh-bench")
+    if show.switches.json:
+        show.result({"exit_code": code, "output": place})
     return code

@@ -490,12 +490,19 @@ def demo(
 
 @app.command()
 def reproduce(
-    figure: Annotated[str, typer.Argument(help="Figure of the paper, or `all`.")] = "all",
+    figures: Annotated[list[str] | None, typer.Argument(help="Figures by name; `all` by default.")] = None,
     quick: Annotated[bool, typer.Option("--quick/--full", help="Small sizes, or the paper's.")] = True,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for tables, pictures and report.")
-    ] = Path("reproduction"),
-    data: Annotated[Path | None, typer.Option(help="Folder of photographs, for the Flickr figures.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables and report.")] = Path(
+        "results"
+    ),
+    mnist: Annotated[Path | None, typer.Option(help="Folder with MNIST's files.")] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of photographs, for the Flickr figures.")
+    ] = None,
+    codebook: Annotated[Path | None, typer.Option(help="VLAD centres (.npy).")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder for finished parts.")] = None,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Measure everything anew.")] = False,
+    jobs: Jobs = 1,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -504,13 +511,19 @@ def reproduce(
 
     \b
     Examples:
-      bilsh reproduce all --quick
+      bilsh reproduce --quick
       bilsh reproduce mnist --full -o results/
     """
     from bilsh.cli.answers import run_reproduction
 
-    answer, lines = run_reproduction(figure, quick, output, data)
+    size = "quick" if quick else "full"
+    answer, lines = run_reproduction(
+        figures or ["all"], size, output,
+        mnist=mnist, images=images, codebook=codebook, cache=cache, refresh=refresh, jobs=jobs,
+    )  # fmt: skip
     show.result(answer, lines)
+    if answer["failures"]:
+        raise typer.Exit(1)
 
 
 @app.command(

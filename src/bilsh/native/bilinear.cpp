@@ -18,21 +18,32 @@ std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / 
 }  // namespace
 
 struct BilinearPlan::Design {
-    std::vector<uint64_t> pair;   // (row of first) << 32 | row of second, ascending
-    std::vector<uint32_t> value;  // per bit
+    std::vector<uint32_t> first, second;  // rows that some pair uses, ascending
+    std::vector<uint64_t> pair;           // (place in first) << 32 | place in second, ascending
+    std::vector<uint32_t> value;          // per bit, its pair
 
-    Design(const int32_t* pairs, std::size_t k, bool left_first) : pair(k), value(k) {
+    Design(const int32_t* pairs, std::size_t k, bool left_first) : first(k), second(k), pair(k), value(k) {
         for (std::size_t r = 0; r < k; ++r) {
-            const auto left = static_cast<uint64_t>(pairs[2 * r]), right = static_cast<uint64_t>(pairs[2 * r + 1]);
-            pair[r] = left_first ? left << 32 | right : right << 32 | left;
+            first[r] = static_cast<uint32_t>(pairs[2 * r + (left_first ? 0 : 1)]);
+            second[r] = static_cast<uint32_t>(pairs[2 * r + (left_first ? 1 : 0)]);
         }
-        std::vector<uint64_t> distinct = pair;
-        std::sort(distinct.begin(), distinct.end());
-        distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-        for (std::size_t r = 0; r < k; ++r)
-            value[r] = static_cast<uint32_t>(std::lower_bound(distinct.begin(), distinct.end(), pair[r]) -
-                                             distinct.begin());
-        pair = std::move(distinct);
+        const std::vector<uint32_t> first_place = number(first), second_place = number(second);
+        for (std::size_t r = 0; r < k; ++r) pair[r] = static_cast<uint64_t>(first_place[r]) << 32 | second_place[r];
+        value = number(pair);
+    }
+
+    // Leaves the distinct entries, ascending, and returns the place of each former entry among them.
+    template <class T>
+    static std::vector<uint32_t> number(std::vector<T>& entries) {
+        const std::vector<T> all = entries;
+        std::sort(entries.begin(), entries.end());
+        entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+        std::vector<uint32_t> place;
+        place.reserve(all.size());
+        for (const T& entry : all)
+            place.push_back(static_cast<uint32_t>(std::lower_bound(entries.begin(), entries.end(), entry) -
+                                                  entries.begin()));
+        return place;
     }
 };
 
@@ -46,14 +57,19 @@ BilinearPlan::BilinearPlan(const BilinearShape& shape, const float* left, const 
                            bool left_first)
     : Plan(Bits(design.value, design.pair.size(), offsets, tau)),
       d_(shape.d),
-      first_rows_(left_first ? shape.left_rows : shape.right_rows),
+      first_rows_(design.first.size()),
       first_dim_(left_first ? shape.left_dim : shape.right_dim),
-      second_rows_(left_first ? shape.right_rows : shape.left_rows),
+      second_rows_(design.second.size()),
       second_dim_(left_first ? shape.right_dim : shape.left_dim) {
     const float* first = left_first ? left : right;
     const float* second = left_first ? right : left;
-    first_.assign(first, first + first_rows_ * first_dim_);
-    second_.assign(second, second + second_rows_ * second_dim_);
+    first_.resize(first_rows_ * first_dim_);
+    for (std::size_t i = 0; i < first_rows_; ++i)
+        std::copy_n(first + design.first[i] * first_dim_, first_dim_, first_.data() + i * first_dim_);
+    const std::size_t second_stride = round_up(second_dim_, row_padding);
+    second_.assign(second_rows_ * second_stride, 0.0f);
+    for (std::size_t j = 0; j < second_rows_; ++j)
+        std::copy_n(second + design.second[j] * second_dim_, second_dim_, second_.data() + j * second_stride);
 
     const std::size_t size = first_dim_ * second_dim_;
     source_.resize(size);
@@ -76,7 +92,7 @@ BilinearPlan::BilinearPlan(const BilinearShape& shape, const float* left, const 
     pair_row_.reserve(design.pair.size());
     for (uint64_t pair : design.pair) {
         ++pair_begin_[(pair >> 32) + 1];
-        pair_row_.push_back(second_.data() + (pair & 0xffffffffu) * second_dim_);
+        pair_row_.push_back(second_.data() + (pair & 0xffffffffu) * second_stride);
     }
     std::partial_sum(pair_begin_.begin(), pair_begin_.end(), pair_begin_.begin());
     for (std::size_t i = 0; i < first_rows_; ++i) first_row_.push_back(first_.data() + i * first_dim_);
@@ -87,7 +103,7 @@ BilinearPlan::BilinearPlan(const BilinearShape& shape, const float* left, const 
         second_columns_.assign(second_dim_ * stride, 0.0f);
         for (std::size_t j = 0; j < second_rows_; ++j)
             for (std::size_t q = 0; q < second_dim_; ++q)
-                second_columns_[q * stride + j] = second_[j * second_dim_ + q];
+                second_columns_[q * stride + j] = second_[j * second_stride + q];
         for (uint32_t u : design.value)
             grid_index_.push_back(
                 static_cast<uint32_t>((design.pair[u] >> 32) * stride + (design.pair[u] & 0xffffffffu)));
@@ -95,7 +111,23 @@ BilinearPlan::BilinearPlan(const BilinearShape& shape, const float* left, const 
     }
 }
 
-// Many items: side by side in the lanes. An entry of the tile holds that entry of all its items; stage 1 wants the
+// Stage 2 for rows [row, row_end) of stage 1, which lie side by side for all items: projected[i - row][q][item].
+void BilinearPlan::finish_rows(const EncodeKernels& kernels, const float* projected, std::size_t stride,
+                               std::size_t row, std::size_t row_end, std::size_t n_items, uint8_t* planes,
+                               Output output, std::size_t item) const {
+    const std::size_t lanes = kernels.tile_items;
+    float* values = workspace().values.floats(pairs_at_once * lanes);
+    for (std::size_t i = row; i < row_end; ++i) {
+        for (std::size_t u = pair_begin_[i]; u < pair_begin_[i + 1]; u += pairs_at_once) {
+            const std::size_t end = std::min<std::size_t>(u + pairs_at_once, pair_begin_[i + 1]);
+            kernels.multiply(pair_row_.data() + u, end - u, projected + (i - row) * stride, lanes, lanes, second_dim_,
+                             values, lanes, false);
+            bits_.finish_tile(kernels, values, u, end, n_items, planes, output, item);
+        }
+    }
+}
+
+// Many items, side by side in the lanes. An entry of the tile holds that entry of all its items; stage 1 wants the
 // entries of one column q together, so the tile is laid out [q][p][item].
 void BilinearPlan::run_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, Output output,
                             std::size_t item) const {
@@ -109,21 +141,34 @@ void BilinearPlan::run_tile(const EncodeKernels& kernels, const float* x, std::s
     const std::size_t rows_at_once =
         std::clamp<std::size_t>(projected_bytes / (stride * sizeof(float)) / 12 * 12, 12, round_up(first_rows_, 12));
     float* projected = space.projected.floats(rows_at_once * stride);
-    float* values = space.values.floats(pairs_at_once * lanes);
     uint8_t* planes = space.planes.bytes(lanes / 8 * bits_.plane_stride());
     for (std::size_t row = 0; row < first_rows_; row += rows_at_once) {
         const std::size_t row_end = std::min(row + rows_at_once, first_rows_);
         for (std::size_t q = 0; q < second_dim_; ++q)
             kernels.multiply(first_row_.data() + row, row_end - row, tile + q * first_dim_ * lanes, lanes, lanes,
                              first_dim_, projected + q * lanes, stride, false);
-        for (std::size_t i = row; i < row_end; ++i) {
-            for (std::size_t u = pair_begin_[i]; u < pair_begin_[i + 1]; u += pairs_at_once) {
-                const std::size_t end = std::min<std::size_t>(u + pairs_at_once, pair_begin_[i + 1]);
-                kernels.multiply(pair_row_.data() + u, end - u, projected + (i - row) * stride, lanes, lanes,
-                                 second_dim_, values, lanes, false);
-                bits_.finish_tile(kernels, values, u, end, n_items, planes, output, item);
-            }
-        }
+        finish_rows(kernels, projected, stride, row, row_end, n_items, planes, output, item);
+    }
+    bits_.pack_tile(kernels, planes, n_items, output, item);
+}
+
+// Many items whose entries need no rearrangement, but few rows of `first`: stage 1 reads each item as it lies, and its smaller result is interleaved.
+void BilinearPlan::run_tile_of_few_rows(const EncodeKernels& kernels, const float* x, std::size_t n_items,
+                                        Output output, std::size_t item) const {
+    const std::size_t lanes = kernels.tile_items, width = round_up(second_dim_, row_padding);
+    const std::size_t item_stride = first_rows_ * width + 16;
+    Workspace& space = workspace();
+    float* rows = space.tile.floats(n_items * item_stride);
+    for (std::size_t t = 0; t < n_items; ++t)
+        kernels.multiply(first_row_.data(), first_rows_, x + t * d_, second_dim_, second_dim_, first_dim_,
+                         rows + t * item_stride, width, false);
+    const std::size_t rows_at_once = 12;
+    float* projected = space.projected.floats(rows_at_once * width * lanes);
+    uint8_t* planes = space.planes.bytes(lanes / 8 * bits_.plane_stride());
+    for (std::size_t row = 0; row < first_rows_; row += rows_at_once) {
+        const std::size_t row_end = std::min(row + rows_at_once, first_rows_);
+        kernels.interleave(rows + row * width, item_stride, n_items, (row_end - row) * width, nullptr, projected);
+        finish_rows(kernels, projected, width * lanes, row, row_end, n_items, planes, output, item);
     }
     bits_.pack_tile(kernels, planes, n_items, output, item);
 }
@@ -144,8 +189,11 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
     const std::size_t grid_stride = round_up(second_rows_, 64);
     const std::size_t n_values = grid ? first_rows_ * grid_stride : pair_row_.size();
     float* values = workspace().values.floats(n * n_values);
-    const std::size_t stride = round_up(second_dim_, 16) + 16;
-    const std::size_t rows_at_once = 24;
+    const std::size_t stride = round_up(second_dim_, row_padding) + 16;
+    // Blocks of rows that stay in the cache and, with several threads, are small enough to be shared out evenly.
+    const std::size_t share = n_jobs > 1 ? (first_rows_ + 4 * n_jobs - 1) / (4 * n_jobs) : first_rows_;
+    const std::size_t rows_at_once =
+        std::clamp<std::size_t>(projected_bytes / (n * stride * sizeof(float)), 12, std::max<std::size_t>(share, 12));
     parallel_for((first_rows_ + rows_at_once - 1) / rows_at_once, n_jobs, [&](std::size_t block, int) {
         const std::size_t row = block * rows_at_once, row_end = std::min(row + rows_at_once, first_rows_);
         const std::size_t rows = row_end - row;
@@ -178,9 +226,15 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
 void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
     const EncodeKernels& kernels = encode_kernels(current_level());
     const std::size_t lanes = kernels.tile_items;
-    const std::size_t rest = n % lanes, tiles = n / lanes + (2 * rest >= lanes ? 1 : 0);
+    // A tile costs the same however few items it holds. Long chains make the path of few items nearly as fast per item.
+    const std::size_t rest = n % lanes, worth_a_tile = second_dim_ < 64 ? lanes / 2 : lanes * 3 / 4;
+    const std::size_t tiles = n / lanes + (rest >= worth_a_tile ? 1 : 0);
     parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
-        run_tile(kernels, x + t * lanes * d_, std::min(lanes, n - t * lanes), output, t * lanes);
+        const std::size_t items = std::min(lanes, n - t * lanes);
+        if (source_.empty() && 2 * first_rows_ <= first_dim_)
+            run_tile_of_few_rows(kernels, x + t * lanes * d_, items, output, t * lanes);
+        else
+            run_tile(kernels, x + t * lanes * d_, items, output, t * lanes);
     });
     if (tiles * lanes < n) run_few(kernels, x + tiles * lanes * d_, n - tiles * lanes, output, tiles * lanes, n_jobs);
 }

@@ -76,13 +76,20 @@ void check_input(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
     require(n_jobs >= 1, "n_jobs must be at least 1; got " + std::to_string(n_jobs));
 }
 
+void run(const bilsh::Plan& plan, const In<float, 2>& x, bilsh::Output output, int n_jobs) {
+    std::atomic<bool> nonfinite{false};
+    output.nonfinite = &nonfinite;
+    nb::gil_scoped_release release;
+    plan.run(x.data(), x.shape(0), output, n_jobs);
+    if (nonfinite) throw bilsh::NonFinite("the projection of an item is not finite");
+}
+
 Out<uint8_t> encode(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
     check_input(plan, x, n_jobs);
     auto codes = new_matrix<uint8_t>(x.shape(0), plan.bits().bytes());
     bilsh::Output output;
     output.codes = codes.data();
-    nb::gil_scoped_release release;
-    plan.run(x.data(), x.shape(0), output, n_jobs);
+    run(plan, x, output, n_jobs);
     return codes;
 }
 
@@ -91,8 +98,7 @@ Out<float> project(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
     auto values = new_matrix<float>(x.shape(0), plan.bits().size());
     bilsh::Output output;
     output.values = values.data();
-    nb::gil_scoped_release release;
-    plan.run(x.data(), x.shape(0), output, n_jobs);
+    run(plan, x, output, n_jobs);
     return values;
 }
 
@@ -197,6 +203,7 @@ Out<uint8_t> quantize(In<float, 2> values, OptionalVector tau) {
 }  // namespace
 
 void bind_encode(nb::module_& m) {
+    nb::exception<bilsh::NonFinite>(m, "NonFiniteError", PyExc_ValueError);
     nb::class_<bilsh::Plan>(m, "Plan", "Compiled projection and quantiser: float32 rows in, packed codes or values out.")
         .def("encode", &encode, nb::arg("X").noconvert(), nb::arg("n_jobs") = 1, "Packed codes (n, ceil(k / 8)).")
         .def("project", &project, nb::arg("X").noconvert(), nb::arg("n_jobs") = 1,

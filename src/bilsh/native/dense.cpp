@@ -40,9 +40,10 @@ DensePlan::DensePlan(const float* weights, std::size_t d, const int32_t* outputs
                      const float* offsets, const float* tau)
     : DensePlan(used_rows(outputs, k), d, outputs, k, offsets, tau) {
     rows_at_once_ = stored_rows;
-    weights_.resize(used_.size() * d);
+    stride_ = (d + row_padding - 1) / row_padding * row_padding;
+    weights_.resize(used_.size() * stride_);
     for (std::size_t u = 0; u < used_.size(); ++u)
-        std::copy_n(weights + used_[u] * d, d, weights_.data() + u * d);
+        std::copy_n(weights + used_[u] * d, d, weights_.data() + u * stride_);
 }
 
 DensePlan::DensePlan(uint64_t seed, Variate kind, const float* row_scale, std::size_t rows, std::size_t d,
@@ -59,7 +60,7 @@ DensePlan::DensePlan(uint64_t seed, Variate kind, const float* row_scale, std::s
 void DensePlan::weight_block(const EncodeKernels& kernels, std::size_t row, std::size_t row_end, std::size_t begin,
                              std::size_t end, const float** rows) const {
     if (row_scale_.empty()) {
-        for (std::size_t u = row; u < row_end; ++u) rows[u - row] = weights_.data() + u * d_ + begin;
+        for (std::size_t u = row; u < row_end; ++u) rows[u - row] = weights_.data() + u * stride_ + begin;
         return;
     }
     float* made = workspace().weights.floats((row_end - row) * column_block);

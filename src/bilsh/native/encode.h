@@ -4,8 +4,11 @@
 // same chains of multiply-adds. Codes do not depend on the batch, the number of threads or the instruction set.
 #pragma once
 
+#include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,10 +17,23 @@
 
 namespace bilsh {
 
+// Thrown when the projection of an item is not finite: it holds NaN or infinity, or numbers that overflow.
+struct NonFinite : std::domain_error {
+    using std::domain_error::domain_error;
+};
+
 // Where results go: packed codes or float values, row by row.
+//
+// A NaN or infinity anywhere in an item spreads to every one of its projections, so looking at one of them per item
+// finds it at no cost; looking at all of the input would read it a second time.
 struct Output {
     uint8_t* codes = nullptr;
     float* values = nullptr;
+    std::atomic<bool>* nonfinite = nullptr;
+
+    void look(float value) const {
+        if (!std::isfinite(value)) nonfinite->store(true, std::memory_order_relaxed);
+    }
 };
 
 // Which value each of the k bits uses and how it becomes a bit.
@@ -75,12 +91,17 @@ class BilinearPlan final : public Plan {
     void run(const float* x, std::size_t n, Output output, int n_jobs) const override;
 
   private:
-    struct Design;  // the distinct pairs, and which one each bit uses
+    struct Design;  // the rows and distinct pairs in use, and the pair of each bit
     BilinearPlan(const BilinearShape& shape, const float* left, const float* right, Design design,
                  const float* offsets, const float* tau, const int32_t* permutation, const float* signs,
                  bool left_first);
     void run_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, Output output,
                   std::size_t item) const;
+    void run_tile_of_few_rows(const EncodeKernels& kernels, const float* x, std::size_t n_items, Output output,
+                              std::size_t item) const;
+    void finish_rows(const EncodeKernels& kernels, const float* projected, std::size_t stride, std::size_t row,
+                     std::size_t row_end, std::size_t n_items, uint8_t* planes, Output output,
+                     std::size_t item) const;
     void run_few(const EncodeKernels& kernels, const float* x, std::size_t n, Output output, std::size_t item,
                  int n_jobs) const;
 
@@ -121,7 +142,8 @@ class DensePlan : public Plan {
     std::size_t d_;
     std::size_t rows_at_once_ = 0;
     std::vector<uint32_t> used_;     // rows that some bit needs
-    std::vector<float> weights_;     // of the used rows; empty when regenerated
+    std::vector<float> weights_;     // of the used rows, `stride_` apart; empty when regenerated
+    std::size_t stride_ = 0;
     std::vector<float> row_scale_;   // of all rows; empty when stored
     uint64_t seed_ = 0;
     Variate kind_ = Variate::gaussian;

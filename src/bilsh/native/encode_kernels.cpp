@@ -10,10 +10,15 @@ namespace {
 constexpr std::size_t T = tile_items;
 constexpr uint32_t index_bits = 0x7fffffffu;
 
-// The register block: R x C accumulators, one broadcast of a per row, C loads of b, per step of the chain.
-template <int R, int C, bool partial>
-inline void multiply_block(const float* const* a, const float* b, std::size_t b_stride, std::size_t inner, int tail,
+// How the columns of b lie: whole tiles (row stride T), whole vectors at any stride, or with a partial last vector.
+enum class Strip { tile, whole, partial };
+
+// The register block: R x C accumulators, one broadcast of a per row, C loads of b, per step of the chain. A stride
+// known to the compiler leaves a register for each of the R row pointers.
+template <int R, int C, Strip strip>
+inline void multiply_block(const float* const* a, const float* b, std::size_t any_stride, std::size_t inner, int tail,
                            float* c, std::size_t c_stride, bool resume) {
+    const std::size_t b_stride = strip == Strip::tile ? T : any_stride;
     Vec acc[R][C];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
@@ -22,10 +27,11 @@ inline void multiply_block(const float* const* a, const float* b, std::size_t b_
     const float* row[R];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) row[r] = a[r];
+#pragma GCC unroll 4
     for (std::size_t p = 0; p < inner; ++p, b += b_stride) {
         Vec x[C];
 #pragma GCC unroll 4
-        for (int j = 0; j < C; ++j) x[j] = partial && j == C - 1 ? load_some(b + j * W, tail) : load(b + j * W);
+        for (int j = 0; j < C; ++j) x[j] = strip == Strip::partial && j == C - 1 ? load_some(b + j * W, tail) : load(b + j * W);
 #pragma GCC unroll 16
         for (int r = 0; r < R; ++r) {
             const Vec weight = splat(row[r][p]);
@@ -39,24 +45,24 @@ inline void multiply_block(const float* const* a, const float* b, std::size_t b_
         for (int j = 0; j < C; ++j) store(c + r * c_stride + j * W, acc[r][j]);
 }
 
-template <int R, int C, bool partial>
+template <int R, int C, Strip strip>
 inline void multiply_rows(int rows, const float* const* a, const float* b, std::size_t b_stride, std::size_t inner,
                           int tail, float* c, std::size_t c_stride, bool resume) {
     if (rows == R)
-        multiply_block<R, C, partial>(a, b, b_stride, inner, tail, c, c_stride, resume);
+        multiply_block<R, C, strip>(a, b, b_stride, inner, tail, c, c_stride, resume);
     else if constexpr (R > 1)
-        multiply_rows<R - 1, C, partial>(rows, a, b, b_stride, inner, tail, c, c_stride, resume);
+        multiply_rows<R - 1, C, strip>(rows, a, b, b_stride, inner, tail, c, c_stride, resume);
 }
 
 // All rows, one strip of C vectors. Rows are dealt evenly to the register blocks: 13 rows make 7 + 6, not 12 + 1.
-template <int C, bool partial>
+template <int C, Strip strip>
 void multiply_strip(const float* const* a, std::size_t rows, const float* b, std::size_t b_stride, std::size_t inner,
                     int tail, float* c, std::size_t c_stride, bool resume) {
     const std::size_t blocks = (rows + block_rows - 1) / block_rows;
     std::size_t begin = 0;
     for (std::size_t i = 0; i < blocks; ++i) {
         const std::size_t end = begin + (rows - begin + (blocks - i) - 1) / (blocks - i);
-        multiply_rows<block_rows, C, partial>((int)(end - begin), a + begin, b, b_stride, inner, tail,
+        multiply_rows<block_rows, C, strip>((int)(end - begin), a + begin, b, b_stride, inner, tail,
                                               c + begin * c_stride, c_stride, resume);
         begin = end;
     }
@@ -64,83 +70,112 @@ void multiply_strip(const float* const* a, std::size_t rows, const float* b, std
 
 void multiply(const float* const* a, std::size_t rows, const float* b, std::size_t b_stride, std::size_t n,
               std::size_t inner, float* c, std::size_t c_stride, bool resume) {
+    if (n == T && b_stride == T) {
+        multiply_strip<block_vectors, Strip::tile>(a, rows, b, T, inner, 0, c, c_stride, resume);
+        return;
+    }
     std::size_t j = 0;
     for (; j + block_vectors * W <= n; j += block_vectors * W)
-        multiply_strip<block_vectors, false>(a, rows, b + j, b_stride, inner, 0, c + j, c_stride, resume);
+        multiply_strip<block_vectors, Strip::whole>(a, rows, b + j, b_stride, inner, 0, c + j, c_stride, resume);
     if constexpr (block_vectors == 2)
         if (n - j > W) {
-            multiply_strip<2, true>(a, rows, b + j, b_stride, inner, (int)(n - j) - W, c + j, c_stride, resume);
+            multiply_strip<2, Strip::partial>(a, rows, b + j, b_stride, inner, (int)(n - j) - W, c + j, c_stride, resume);
             return;
         }
-    if (n > j) multiply_strip<1, true>(a, rows, b + j, b_stride, inner, (int)(n - j), c + j, c_stride, resume);
+    if (n > j) multiply_strip<1, Strip::partial>(a, rows, b + j, b_stride, inner, (int)(n - j), c + j, c_stride, resume);
 }
 
 // Up to W rows in lanes: their W x W blocks are transposed in registers, once for all N items.
 template <int N>
-void dots_block(const float* const* rows, const float* const* items, std::size_t inner, float* out,
-                std::size_t out_stride, int n_rows, bool resume) {
+inline void dots_block(const float* const* rows, int n_rows, const float* const* items, std::size_t inner, float* out,
+                       std::size_t out_stride, bool resume) {
     Vec acc[N];
+#pragma GCC unroll 8
     for (int t = 0; t < N; ++t) acc[t] = resume ? load_some(out + t * out_stride, n_rows) : zero();
     std::size_t p = 0;
+    Vec column[W];
     for (; p + W <= inner; p += W) {
-        Vec column[W];
+        load_columns(rows, p, column);
 #pragma GCC unroll 16
-        for (int l = 0; l < W; ++l) column[l] = load(rows[l] + p);
-        transpose(column);
-        for (int t = 0; t < N; ++t)
-#pragma GCC unroll 16
-            for (int s = 0; s < W; ++s) acc[t] = fma(splat(items[t][p + s]), column[s], acc[t]);
+        for (int s = 0; s < W; ++s)
+#pragma GCC unroll 8
+            for (int t = 0; t < N; ++t) acc[t] = fma(splat(items[t][p + s]), column[s], acc[t]);
     }
     if (p < inner) {
-        Vec column[W];
         const int rest = (int)(inner - p);
-        for (int l = 0; l < W; ++l) column[l] = load_some(rows[l] + p, rest);
-        transpose(column);
-        for (int t = 0; t < N; ++t)
-            for (int s = 0; s < rest; ++s) acc[t] = fma(splat(items[t][p + s]), column[s], acc[t]);
+        load_columns(rows, p, column);
+#pragma GCC unroll 16
+        for (int s = 0; s < W; ++s) {
+            if (s >= rest) break;
+#pragma GCC unroll 8
+            for (int t = 0; t < N; ++t) acc[t] = fma(splat(items[t][p + s]), column[s], acc[t]);
+        }
     }
+#pragma GCC unroll 8
     for (int t = 0; t < N; ++t) store_some(out + t * out_stride, acc[t], n_rows);
+}
+
+template <int N>
+inline void dots_items(int n, const float* const* rows, int n_rows, const float* const* items, std::size_t inner,
+                       float* out, std::size_t out_stride, bool resume) {
+    if (n == N)
+        dots_block<N>(rows, n_rows, items, inner, out, out_stride, resume);
+    else if constexpr (N > 1)
+        dots_items<N - 1>(n, rows, n_rows, items, inner, out, out_stride, resume);
 }
 
 void dots(const float* const* rows, std::size_t n_rows, const float* const* items, std::size_t n_items,
           std::size_t inner, float* out, std::size_t out_stride, bool resume) {
+    constexpr std::size_t items_at_once = 8;
+    const std::size_t groups = (n_items + items_at_once - 1) / items_at_once;
     for (std::size_t r = 0; r < n_rows; r += W) {
         const float* lane_rows[W];
         const int n = (int)(n_rows - r < (std::size_t)W ? n_rows - r : W);
         for (int l = 0; l < W; ++l) lane_rows[l] = rows[r + (l < n ? l : 0)];
         std::size_t t = 0;
-        for (; t + 4 <= n_items; t += 4)
-            dots_block<4>(lane_rows, items + t, inner, out + t * out_stride + r, out_stride, n, resume);
-        for (; t < n_items; ++t)
-            dots_block<1>(lane_rows, items + t, inner, out + t * out_stride + r, out_stride, n, resume);
+        for (std::size_t g = 0; g < groups; ++g) {
+            const std::size_t count = (n_items - t + (groups - g) - 1) / (groups - g);
+            dots_items<items_at_once>((int)count, lane_rows, n, items + t, inner, out + t * out_stride + r, out_stride,
+                                      resume);
+            t += count;
+        }
     }
+}
+
+// W entries of W items, starting at item t0: one row of items per entry.
+inline void load_transposed(const float* x, std::size_t x_stride, std::size_t n_items, std::size_t t0, std::size_t e,
+                            int width, Vec (&block)[W]) {
+#pragma GCC unroll 16
+    for (int l = 0; l < W; ++l) {
+        const float* item = x + (t0 + l) * x_stride + e;
+        block[l] = t0 + l >= n_items ? zero() : width == W ? load(item) : load_some(item, width);
+    }
+    transpose(block);
 }
 
 void interleave(const float* x, std::size_t x_stride, std::size_t n_items, std::size_t n, const uint32_t* target,
                 float* out) {
-    for (std::size_t t0 = 0; t0 < T; t0 += W) {
-        for (std::size_t e = 0; e < n; e += W) {
-            const int width = (int)(n - e < (std::size_t)W ? n - e : W);
+    for (std::size_t e = 0; e < n; e += W) {
+        const int width = (int)(n - e < (std::size_t)W ? n - e : W);
+        for (std::size_t t0 = 0; t0 < T; t0 += W) {
             Vec block[W];
-#pragma GCC unroll 16
-            for (int l = 0; l < W; ++l) {
-                const float* item = x + (t0 + l) * x_stride + e;
-                block[l] = t0 + l >= n_items ? zero() : width == W ? load(item) : load_some(item, width);
+            load_transposed(x, x_stride, n_items, t0, e, width, block);
+            for (int s = 0; s < width; ++s) {
+                const uint32_t row = target ? target[e + s] : (uint32_t)(e + s);
+                store(out + (std::size_t)(row & index_bits) * T + t0, flip(block[s], isplat(row & ~index_bits)));
             }
-            transpose(block);
-            if (!target)
-                for (int s = 0; s < width; ++s) store(out + (e + s) * T + t0, block[s]);
-            else
-                for (int s = 0; s < width; ++s) {
-                    const uint32_t row = target[e + s];
-                    store(out + (std::size_t)(row & index_bits) * T + t0, flip(block[s], isplat(row & ~index_bits)));
-                }
         }
     }
 }
 
 void rearrange(const float* x, std::size_t d, const uint32_t* source, std::size_t n, float* out) {
-    for (std::size_t e = 0; e < n; ++e) {
+    std::size_t e = 0;
+    for (; e + W <= n; e += W) {
+        const Ints from = iload(source + e);
+        const Vec value = gather_below(x, (uint32_t)d, iand(from, isplat(index_bits)));
+        store(out + e, flip(value, iand(from, isplat(~index_bits))));
+    }
+    for (; e < n; ++e) {
         const uint32_t from = source[e] & index_bits;
         const float value = from < d ? x[from] : 0.0f;
         out[e] = source[e] >> 31 ? -value : value;
@@ -186,14 +221,10 @@ void write_tile(const float* values, std::size_t begin, std::size_t end, const B
                 out[t * out_stride + bits.position[s]] = values[(u - begin) * T + t] + bits.offset[s];
 }
 
-// Transposes an 8 x 8 bit matrix: bit s of byte r becomes bit r of byte s (Hacker's Delight, 7-3).
-inline uint64_t transpose_bits(uint64_t x) {
-    uint64_t t = (x ^ (x >> 7)) & 0x00aa00aa00aa00aaull;
-    x ^= t ^ (t << 7);
-    t = (x ^ (x >> 14)) & 0x0000cccc0000ccccull;
-    x ^= t ^ (t << 14);
-    t = (x ^ (x >> 28)) & 0x00000000f0f0f0f0ull;
-    return x ^ t ^ (t << 28);
+// Writes the first `width` <= 64 bits of a word; the padding bits of its last byte are 0.
+inline void write_word(uint64_t word, std::size_t width, uint8_t* code) {
+    if (width < 64) word &= ((uint64_t)1 << width) - 1;
+    for (std::size_t b = 0; b < (width + 7) / 8; ++b) code[b] = (uint8_t)(word >> 8 * b);
 }
 
 void pack_planes(const uint8_t* planes, std::size_t plane_stride, std::size_t k, std::size_t n_items, uint8_t* codes,
@@ -201,18 +232,22 @@ void pack_planes(const uint8_t* planes, std::size_t plane_stride, std::size_t k,
     for (std::size_t t0 = 0; t0 < n_items; t0 += 8) {
         const uint8_t* plane = planes + t0 / 8 * plane_stride;
         const std::size_t items = n_items - t0 < 8 ? n_items - t0 : 8;
-        for (std::size_t r = 0; r < k; r += 8) {
-            uint64_t bytes = 0;
-            const std::size_t width = k - r < 8 ? k - r : 8;
-            for (std::size_t s = 0; s < width; ++s) bytes |= (uint64_t)plane[r + s] << 8 * s;
-            bytes = transpose_bits(bytes);
-            for (std::size_t t = 0; t < items; ++t) codes[(t0 + t) * code_stride + r / 8] = (uint8_t)(bytes >> 8 * t);
+        for (std::size_t r = 0; r < k; r += 64) {
+            uint64_t word[8];
+            transpose_plane(plane + r, word);
+            for (std::size_t t = 0; t < items; ++t) {
+                uint8_t* code = codes + (t0 + t) * code_stride + r / 8;
+                if (k - r >= 64)
+                    write_word(word[t], 64, code);
+                else
+                    write_word(word[t], k - r, code);
+            }
         }
     }
 }
 
 inline Vec item_values(const float* values, const uint32_t* index, Vec scale, const float* offset, std::size_t r) {
-    Vec z = index ? gather(values, index + r) : load(values + r);
+    Vec z = index ? gather(values, iload(index + r)) : load(values + r);
     z = mul(z, scale);
     return offset ? add(z, load(offset + r)) : z;
 }
@@ -226,9 +261,10 @@ void quantize_item_as(const float* values, const uint32_t* index, float scale, c
             const Vec z = item_values(values, index, splat(scale), offset, r + s);
             word |= (uint64_t)quantize_vector<cosine>(z, cosine ? load(tau + r + s) : zero()) << s;
         }
-        const std::size_t width = k - r < 64 ? k - r : 64;
-        if (width < 64) word &= ((uint64_t)1 << width) - 1;
-        for (std::size_t b = 0; b < (width + 7) / 8; ++b) code[r / 8 + b] = (uint8_t)(word >> 8 * b);
+        if (k - r >= 64)
+            write_word(word, 64, code + r / 8);
+        else
+            write_word(word, k - r, code + r / 8);
     }
 }
 
@@ -248,8 +284,7 @@ void write_item(const float* values, const uint32_t* index, float scale, const f
 }  // namespace
 
 extern const EncodeKernels encode_table;
-const EncodeKernels encode_table = {W,           T,           multiply,      dots,       interleave, rearrange,
-                                    quantize_tile, write_tile, pack_planes, quantize_item, write_item, generate,
-                                    hadamard};
+const EncodeKernels encode_table = {T,          multiply,    dots,          interleave, rearrange, quantize_tile,
+                                    write_tile, pack_planes, quantize_item, write_item, generate,  hadamard};
 
 }  // namespace bilsh::BILSH_LEVEL

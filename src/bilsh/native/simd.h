@@ -38,8 +38,11 @@ static inline Vec abs(Vec a) { return _mm512_abs_ps(a); }
 static inline Vec rint(Vec a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 // Bit l of the result: a[l] <= b[l].
 static inline uint32_t le(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
-static inline Vec gather(const float* base, const uint32_t* index) {
-    return _mm512_i32gather_ps(_mm512_loadu_si512(index), base, 4);
+static inline Vec gather(const float* base, Ints index) { return _mm512_i32gather_ps(index, base, 4); }
+// 0 where index >= limit (both below 2^31)
+static inline Vec gather_below(const float* base, uint32_t limit, Ints index) {
+    const __mmask16 inside = _mm512_cmplt_epi32_mask(index, _mm512_set1_epi32((int)limit));
+    return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), inside, index, base, 4);
 }
 static inline Vec flip(Vec a, Ints sign_bits) {
     return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), sign_bits));
@@ -96,6 +99,27 @@ static inline void transpose(Vec (&r)[W]) {
     }
 }
 
+// column[s][l] = rows[l][offset + s]. Quarters go to their place while they are loaded, which spares half the shuffles.
+static inline void load_columns(const float* const* rows, std::size_t offset, Vec (&column)[W]) {
+#pragma GCC unroll 4
+    for (int g = 0; g < W; g += 4) {
+        Vec part[4];
+#pragma GCC unroll 4
+        for (int l = 0; l < 4; ++l) {
+            part[l] = _mm512_castps128_ps512(_mm_loadu_ps(rows[l] + offset + g));
+            part[l] = _mm512_insertf32x4(part[l], _mm_loadu_ps(rows[l + 4] + offset + g), 1);
+            part[l] = _mm512_insertf32x4(part[l], _mm_loadu_ps(rows[l + 8] + offset + g), 2);
+            part[l] = _mm512_insertf32x4(part[l], _mm_loadu_ps(rows[l + 12] + offset + g), 3);
+        }
+        const Vec low01 = _mm512_unpacklo_ps(part[0], part[1]), high01 = _mm512_unpackhi_ps(part[0], part[1]);
+        const Vec low23 = _mm512_unpacklo_ps(part[2], part[3]), high23 = _mm512_unpackhi_ps(part[2], part[3]);
+        column[g] = _mm512_shuffle_ps(low01, low23, 0x44);
+        column[g + 1] = _mm512_shuffle_ps(low01, low23, 0xee);
+        column[g + 2] = _mm512_shuffle_ps(high01, high23, 0x44);
+        column[g + 3] = _mm512_shuffle_ps(high01, high23, 0xee);
+    }
+}
+
 #elif defined(__AVX2__)
 
 constexpr int W = 8;
@@ -122,8 +146,10 @@ static inline Vec sqrt(Vec a) { return _mm256_sqrt_ps(a); }
 static inline Vec abs(Vec a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 static inline Vec rint(Vec a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 static inline uint32_t le(Vec a, Vec b) { return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)); }
-static inline Vec gather(const float* base, const uint32_t* index) {
-    return _mm256_i32gather_ps(base, _mm256_loadu_si256((const __m256i*)index), 4);
+static inline Vec gather(const float* base, Ints index) { return _mm256_i32gather_ps(base, index, 4); }
+static inline Vec gather_below(const float* base, uint32_t limit, Ints index) {
+    const __m256i inside = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)limit), index);
+    return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), base, index, _mm256_castsi256_ps(inside), 4);
 }
 static inline Vec flip(Vec a, Ints sign_bits) { return _mm256_xor_ps(a, _mm256_castsi256_ps(sign_bits)); }
 
@@ -201,10 +227,14 @@ static inline uint32_t le(Vec a, Vec b) {
     const uint32_t weights[W] = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(vcleq_f32(a, b), vld1q_u32(weights)));
 }
-static inline Vec gather(const float* base, const uint32_t* index) {
-    const float lanes[W] = {base[index[0]], base[index[1]], base[index[2]], base[index[3]]};
+static inline Vec gather_below(const float* base, uint32_t limit, Ints index) {
+    uint32_t at[W];
+    vst1q_u32(at, index);
+    float lanes[W];
+    for (int l = 0; l < W; ++l) lanes[l] = at[l] < limit ? base[at[l]] : 0.0f;
     return vld1q_f32(lanes);
 }
+static inline Vec gather(const float* base, Ints index) { return gather_below(base, 0xffffffffu, index); }
 static inline Vec flip(Vec a, Ints sign_bits) {
     return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), sign_bits));
 }
@@ -284,8 +314,11 @@ static inline uint32_t le(Vec a, Vec b) {
     for (int l = 0; l < W; ++l) mask |= (uint32_t)(a.lane[l] <= b.lane[l]) << l;
     return mask;
 }
-static inline Vec gather(const float* base, const uint32_t* index) {
-    return lanewise<Vec>([&](int l) { return base[index[l]]; });
+static inline Vec gather(const float* base, Ints index) {
+    return lanewise<Vec>([&](int l) { return base[index.lane[l]]; });
+}
+static inline Vec gather_below(const float* base, uint32_t limit, Ints index) {
+    return lanewise<Vec>([&](int l) { return index.lane[l] < limit ? base[index.lane[l]] : 0.0f; });
 }
 static inline Vec as_float(Ints a) {
     Vec v;
@@ -329,6 +362,47 @@ static inline void transpose(Vec (&r)[W]) {
         }
 }
 
+#endif
+
+// 64 bytes, one per bit, each holding that bit of 8 items -> 64 bits of each item.
+static inline void transpose_plane(const uint8_t* plane, uint64_t (&item)[8]) {
+#if defined(__AVX512BW__)
+    __m512i bytes = _mm512_loadu_si512(plane);
+    for (int t = 7; t >= 0; --t) {
+        item[t] = _mm512_movepi8_mask(bytes);
+        bytes = _mm512_add_epi8(bytes, bytes);
+    }
+#elif defined(__AVX2__)
+    __m256i low = _mm256_loadu_si256((const __m256i*)plane), high = _mm256_loadu_si256((const __m256i*)(plane + 32));
+    for (int t = 7; t >= 0; --t) {
+        item[t] = (uint64_t)(uint32_t)_mm256_movemask_epi8(low) |
+                  (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
+        low = _mm256_add_epi8(low, low);
+        high = _mm256_add_epi8(high, high);
+    }
+#else
+    for (int t = 0; t < 8; ++t) item[t] = 0;
+    for (int r = 0; r < 64; r += 8) {
+        uint64_t x = 0;
+        for (int s = 0; s < 8; ++s) x |= (uint64_t)plane[r + s] << 8 * s;
+        // The 8 x 8 bit matrix transposed: Hacker's Delight, 7-3.
+        uint64_t t = (x ^ (x >> 7)) & 0x00aa00aa00aa00aaull;
+        x ^= t ^ (t << 7);
+        t = (x ^ (x >> 14)) & 0x0000cccc0000ccccull;
+        x ^= t ^ (t << 14);
+        t = (x ^ (x >> 28)) & 0x00000000f0f0f0f0ull;
+        x ^= t ^ (t << 28);
+        for (int s = 0; s < 8; ++s) item[s] |= (x >> 8 * s & 0xff) << r;
+    }
+#endif
+}
+
+#if !defined(__AVX512F__)
+// column[s][l] = rows[l][offset + s].
+static inline void load_columns(const float* const* rows, std::size_t offset, Vec (&column)[W]) {
+    for (int l = 0; l < W; ++l) column[l] = load(rows[l] + offset);
+    transpose(column);
+}
 #endif
 
 // Items per tile of the batch path: as many as one register block holds, at least eight (one byte of a bit plane).

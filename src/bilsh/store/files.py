@@ -26,6 +26,15 @@ class SyncFailed(OSError):
     """What is on the medium is unknown: a sync, or the link that makes a commit, failed."""
 
 
+def _flush(fd: int) -> None:
+    """Fsync, and on macOS, where that stops at the drive's cache, the call that goes through."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is None:
+        os.fsync(fd)
+    else:
+        fcntl.fcntl(fd, full)
+
+
 class NewFile:
     """A file being written: bytes are appended, the header is put in last, then all is synced."""
 
@@ -46,7 +55,7 @@ class NewFile:
 
     def sync(self) -> None:
         """Return when the bytes (not yet the name) are on the medium."""
-        os.fsync(self._fd)
+        _flush(self._fd)
 
     def close(self) -> None:
         """Give the descriptor back; safe to call twice."""
@@ -123,6 +132,9 @@ class Lock:
             fd, self._fd = self._fd, -1
             os.close(fd)
 
+    def __del__(self) -> None:
+        self.release()
+
 
 class Disk:
     """A directory tree on a POSIX file system."""
@@ -156,7 +168,7 @@ class Disk:
         """Return when the names in `directory` are on the medium."""
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _flush(fd)
         finally:
             os.close(fd)
 

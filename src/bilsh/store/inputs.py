@@ -3,17 +3,65 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.store.manifest import VectorKind
+from bilsh.coder import Coder
+from bilsh.errors import IncompatibleCodesError, InvalidInputError, InvalidTypeError
+from bilsh.store.manifest import Manifest, VectorKind
 from bilsh.store.segment import MAX_METADATA_BYTES
 
 CHUNK_BYTES = 32 << 20
+
+
+Rows = tuple[NDArray[np.uint8], Any, NDArray[Any] | None, list[bytes] | None]
+"""Some rows to store: codes, ids as given, vectors, metadata."""
+
+
+def encoded(
+    manifest: Manifest, encoder: Callable[[], Coder], X: Any, ids: Any, metadata: Any
+) -> Iterator[Rows]:
+    """Encode items batch by batch, and keep their vectors where the store does."""
+    kept = manifest.keep_vectors
+    beside = (("ids", ids), ("metadata", metadata))
+    for batch, some_ids, notes in in_batches(X, "X", 4 * manifest.n_features, *beside):
+        codes = as_codes(encoder().transform(batch), manifest.n_bits)
+        vectors = as_vectors(batch, kept, manifest.n_features) if kept else None
+        yield codes, some_ids, vectors, as_metadata(notes)
+
+
+def ready(
+    manifest: Manifest, codes: Any, ids: Any, vectors: Any, metadata: Any, fingerprint: str | None
+) -> Iterator[Rows]:
+    """Check ready codes batch by batch."""
+    kept = manifest.keep_vectors
+    if fingerprint is not None and fingerprint != manifest.fingerprint:
+        raise IncompatibleCodesError(
+            f"these codes were made by encoder {fingerprint[:8]}..., the store holds codes of encoder "
+            f"{manifest.fingerprint[:8]}.... Encode the items with store.encoder."
+        )
+    if (vectors is None) != (kept is None):
+        raise InvalidInputError(
+            f"this store keeps vectors as {kept}; give vectors= with the codes."
+            if kept
+            else "this store keeps no vectors; leave vectors= out, or create one with keep_vectors=."
+        )
+    # A stream may hand out one buffer again and again, and rows wait until there are enough to write.
+    streamed = isinstance(codes, Iterator)
+    beside = (("ids", ids), ("vectors", vectors), ("metadata", metadata))
+    for batch, some_ids, some, notes in in_batches(codes, "codes", -(-manifest.n_bits // 8), *beside):
+        checked = as_codes(batch, manifest.n_bits)
+        if streamed:
+            checked = checked.copy()
+        yield (
+            checked,
+            some_ids,
+            as_vectors(some, kept, manifest.n_features) if kept else None,
+            as_metadata(notes),
+        )
 
 
 def in_batches(items: Any, name: str, row_bytes: int, *beside: tuple[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -23,6 +71,7 @@ def in_batches(items: Any, name: str, row_bytes: int, *beside: tuple[str, Any]) 
     one. What lies beside is None, a sequence with one entry per row, or an iterator that gives the entries
     of each batch.
     """
+    beside = tuple((other, np.asarray(v) if hasattr(v, "__array__") else v) for other, v in beside)
     if not isinstance(items, Iterator):
         items = items if hasattr(items, "shape") else np.asarray(items)
         if len(items.shape) < 2:

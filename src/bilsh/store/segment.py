@@ -17,27 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.codes import slab_widths
 from bilsh.store.ids import Names, as_strings
 from bilsh.store.manifest import IdKind, Manifest, SegmentRef, VectorKind
 from bilsh.store.sections import WINDOW, SectionFile
 
-SLAB_BYTES = (64, 192, 768, 3072)
 MAX_METADATA_BYTES = 1 << 14
 _VECTOR_DTYPES = {"float32": "<f4", "float16": "<f2"}
-
-
-def slab_widths(n_bytes: int) -> tuple[int, ...]:
-    """Bytes of each slab of a code: 512, 1536, 6144, 24576 bits and the rest, as far as the code reaches.
-
-    >>> slab_widths(512), slab_widths(7)
-    ((64, 192, 256), (7,))
-    """
-    widths = []
-    for width in SLAB_BYTES:
-        if n_bytes > 0:
-            widths.append(min(width, n_bytes))
-            n_bytes -= width
-    return (*widths, n_bytes) if n_bytes > 0 else tuple(widths)
 
 
 @dataclass(frozen=True, slots=True)

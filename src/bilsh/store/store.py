@@ -6,6 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -14,25 +16,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.coder import Coder
+from bilsh.codes import Neighbors
 from bilsh.encoder_file import coder_from_bytes, encoder_from_bytes
 from bilsh.errors import (
     CorruptEncoderError,
     CorruptStore,
-    IncompatibleCodesError,
     InvalidInputError,
     InvalidTypeError,
 )
+from bilsh.search import Mode, search_segments
 from bilsh.store import maintenance
 from bilsh.store.change import Change
 from bilsh.store.files import Disk
 from bilsh.store.ids import Names, as_names, as_strings, show
-from bilsh.store.inputs import as_codes, as_metadata, as_vectors, in_batches
+from bilsh.store.inputs import Rows, encoded, ready
 from bilsh.store.items import Items, walk
 from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file
 from bilsh.store.sections import FORMAT, FileRef, SectionWriter
 from bilsh.store.segment import Segment
-from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, open_snapshot
+from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, newest_version, open_snapshot
 from bilsh.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -157,7 +160,7 @@ class Store:
         disk, where = _disk or Disk(), Path(path)
         if mode == "r":
             return cls(disk, where, open_snapshot(disk, where, version=version, use_map=mmap), None, mmap)
-        open_snapshot(disk, where, version=None, use_map=False)
+        newest_version(disk, where)  # no lock file is left where there is no store
         writer = Writer(disk, where)
         try:
             snapshot = open_snapshot(disk, where, version=None, use_map=mmap)
@@ -292,7 +295,9 @@ class Store:
         int
             Number of items added.
         """
-        return self._insert(self._encoded(X, ids, metadata), overwrite=False)
+        return self._insert(
+            encoded(self._now.manifest, lambda: self.coder, X, ids, metadata), overwrite=False
+        )
 
     def add_codes(
         self,
@@ -315,7 +320,9 @@ class Store:
         fingerprint : str or None
             Fingerprint of the encoder that made the codes; another one than the store's is refused.
         """
-        return self._insert(self._ready(codes, ids, vectors, metadata, fingerprint), overwrite=False)
+        return self._insert(
+            ready(self._now.manifest, codes, ids, vectors, metadata, fingerprint), overwrite=False
+        )
 
     def upsert(self, X: Any, ids: Any, *, metadata: Any = None) -> int:
         """Encode items and add them, in place of items with the same ids; otherwise as :meth:`add`."""
@@ -323,7 +330,7 @@ class Store:
             raise InvalidInputError(
                 "upsert needs ids: they say which items to replace. Use add for new items."
             )
-        return self._insert(self._encoded(X, ids, metadata), overwrite=True)
+        return self._insert(encoded(self._now.manifest, lambda: self.coder, X, ids, metadata), overwrite=True)
 
     def delete(self, ids: ArrayLike) -> int:
         """Delete items; durable when it returns. Ids that are not there are passed over.
@@ -333,14 +340,12 @@ class Store:
         int
             Number of items deleted.
         """
-        with self._changing:
-            names = as_names(ids, self.id_kind, unique=False)
-            with self._change() as change:
-                return change.bury(names)
+        with self._change() as change:
+            return change.bury(as_names(ids, change.id_kind, unique=False))
 
     def compact(self) -> None:
         """Rewrite everything as one segment without deleted rows; needs that much free space for a while."""
-        with self._changing, self._change() as change:
+        with self._change() as change:
             change.merge_all()
 
     def verify(self, deep: bool = False) -> Verification:
@@ -409,82 +414,83 @@ class Store:
             result[hit] = segment.strings(segment.keys_at(rows[hit]))
         return result.reshape(ids.shape)
 
-    def _encoded(self, X: Any, ids: Any, metadata: Any) -> Iterator[_Rows]:
-        manifest = self._now.manifest
-        for batch, some_ids, notes in in_batches(
-            X, "X", 4 * manifest.n_features, ("ids", ids), ("metadata", metadata)
-        ):
-            codes = as_codes(self.coder.transform(batch), manifest.n_bits)
-            kept = manifest.keep_vectors
-            vectors = as_vectors(batch, kept, manifest.n_features) if kept else None
-            yield codes, some_ids, vectors, as_metadata(notes)
+    def search(
+        self,
+        Q: Any,
+        k: int = 10,
+        mode: Mode = "progressive",
+        *,
+        delta: float = 0.01,
+        radius: int | None = None,
+        where: Any = None,
+        candidates: int | None = None,
+        rerank: bool | ArrayLike = False,
+        similarity: str | None = "auto",
+        confidence: float = 0.95,
+        n_jobs: int | None = None,
+    ) -> Neighbors:
+        """Find the neighbours of each query among the items of the version seen now.
 
-    def _ready(
-        self, codes: Any, ids: Any, vectors: Any, metadata: Any, fingerprint: str | None
-    ) -> Iterator[_Rows]:
-        manifest = self._now.manifest
-        if fingerprint is not None and fingerprint != manifest.fingerprint:
-            raise IncompatibleCodesError(
-                f"these codes were made by encoder {fingerprint[:8]}..., the store holds codes of encoder "
-                f"{manifest.fingerprint[:8]}.... Encode the items with store.encoder."
-            )
-        kept = manifest.keep_vectors
-        if (vectors is None) != (kept is None):
+        Parameters
+        ----------
+        Q : array (q, d) or (q, d_w, d_v)
+            Queries; encoded with the store's encoder.
+        k, mode, delta, radius, candidates, rerank, similarity, confidence, n_jobs
+            See :func:`bilsh.search.search_segments`. ``rerank=True`` takes the vectors that the store keeps.
+        where : array, optional
+            Search only these: ids, or a boolean array over the items in the order of :meth:`batches`.
+
+        Returns
+        -------
+        Neighbors
+            With the ids of this store; those of string stores are an object array of str.
+        """
+        chosen = None if where is None else np.asarray(where)
+        if chosen is not None and chosen.dtype != np.bool_:
+            chosen = self._numbers(as_names(chosen, self.id_kind, unique=False))
+        if self.id_kind == "str" and not isinstance(rerank, bool):
             raise InvalidInputError(
-                f"this store keeps vectors as {kept}; give vectors= with the codes."
-                if kept
-                else "this store keeps no vectors; leave vectors= out, or create one with keep_vectors=."
+                "an array to re-rank by is looked up by integer ids; this store has string ids. "
+                "Keep the vectors in the store and pass rerank=True."
             )
-        beside = (("ids", ids), ("vectors", vectors), ("metadata", metadata))
-        for batch, some_ids, some, notes in in_batches(codes, "codes", -(-manifest.n_bits // 8), *beside):
-            checked = as_codes(batch, manifest.n_bits)
-            yield (
-                checked,
-                some_ids,
-                as_vectors(some, kept, manifest.n_features) if kept else None,
-                as_metadata(notes),
-            )
+        found = search_segments(
+            self.segments, self.coder, Q, k, mode=mode, delta=delta, radius=radius, where=chosen,
+            candidates=candidates, rerank=rerank, similarity=similarity, confidence=confidence, n_jobs=n_jobs,
+        )  # fmt: skip
+        if self.id_kind != "str":
+            return found
+        lists = isinstance(found.ids, list)
+        ids = [self.external_ids(part) for part in found.ids] if lists else self.external_ids(found.ids)
+        return replace(found, ids=ids)
 
-    def _insert(self, batches: Iterator[_Rows], *, overwrite: bool) -> int:
+    def _numbers(self, names: Names) -> NDArray[np.int64]:
+        """Ids as segments have them, of those names that are in the store."""
+        where, rows = self._now.find(names)
+        numbers = [segment.ids[rows[where == place]] for place, segment in enumerate(self.segments)]
+        return np.concatenate([*numbers, np.empty(0, dtype=np.int64)])
+
+    def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0
-        with self._changing, self._change() as change:
+        with self._change() as change:
             for codes, ids, vectors, metadata in batches:
                 names = None if ids is None else as_names(ids, change.id_kind)
                 change.insert(codes, names, vectors, metadata, overwrite=overwrite)
                 count += len(codes)
         return count
 
-    def _change(self) -> _Transaction:
-        if self._writer is None:
-            _ = self._now
-            raise InvalidInputError(
-                "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
-            )
-        return _Transaction(self, self._writer)
-
-
-_Rows = tuple[NDArray[np.uint8], Any, NDArray[Any] | None, list[bytes] | None]
-
-
-class _Transaction:
-    """Commits a change when the block ends well and shows it to the store; else leaves no trace."""
-
-    def __init__(self, store: Store, writer: Writer) -> None:
-        self._store, self._guard = store, writer.change()
-        self._change = Change(writer, store._now, store._use_map)
-
-    def __enter__(self) -> Change:
-        self._guard.__enter__()
-        return self._change
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is None:
-            try:
-                self._store._snapshot = self._change.commit()
-            except BaseException as failure:
-                self._guard.__exit__(type(failure), failure, failure.__traceback__)
-                raise
-        self._guard.__exit__(kind, error, trace)
+    @contextmanager
+    def _change(self) -> Iterator[Change]:
+        """Commit a change when the block ends well, and see it from then on; else leave no trace."""
+        with self._changing:
+            now = self._now
+            if self._writer is None:
+                raise InvalidInputError(
+                    "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
+                )
+            with self._writer.change():
+                change = Change(self._writer, now, self._use_map)
+                yield change
+                self._snapshot = change.commit()
 
 
 def _given(names: Names) -> NDArray[Any]:

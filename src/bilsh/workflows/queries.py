@@ -78,11 +78,10 @@ def search(store: Store, Q: Any, k: int = 10, *, of_codes: bool = False, **setti
     **settings
         As in :func:`bilsh.search.search_segments`.
     """
-    if of_codes:
-        hits = search_segments(store.segments, None, Q, k, n_bits=store.n_bits, **settings)
-        hits = _with_similarity(hits, store.coder)
-    else:
-        hits = search_segments(store.segments, store.coder, Q, k, **settings)
+    if not of_codes:
+        return store.search(Q, k, **settings)
+    hits = search_segments(store.segments, None, Q, k, n_bits=store.n_bits, **settings)
+    hits = _with_similarity(hits, store.coder)
     if isinstance(hits.ids, list):
         return replace(hits, ids=[store.external_ids(ids) for ids in hits.ids])
     return replace(hits, ids=store.external_ids(hits.ids))

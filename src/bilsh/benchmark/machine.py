@@ -1,0 +1,68 @@
+"""What a result was measured on: processor, instruction set, versions and commit; never a host name or a path."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+from bilsh import _native
+
+PACKAGES = ("bilsh", "numpy", "scipy", "scikit-learn", "faiss-cpu", "usearch", "numkong", "matplotlib")
+
+
+def describe() -> dict[str, Any]:
+    """Everything a reader needs to place the numbers."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+        "instruction_set": _native.level(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "blas": sorted(
+            {f"{p['internal_api']} {p['version']}" for p in threadpool_info() if p["user_api"] == "blas"}
+        ),
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def processor() -> str:
+    """Name of the processor's model."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def commit() -> str:
+    """Commit of the working copy that this file belongs to, or the release when it was installed from a package."""
+    git, here = shutil.which("git"), Path(__file__).resolve()
+    release = f"release {version('bilsh')}"
+    if git is None:
+        return release
+    # Fixed arguments, no shell: nothing of a user's input gets in.
+    tracked = [git, "-C", str(here.parent), "ls-files", "--error-unmatch", here.name]
+    if subprocess.run(tracked, capture_output=True, check=False).returncode:  # noqa: S603
+        return release
+    describe = [git, "-C", str(here.parent), "describe", "--always", "--dirty", "--exclude", "*"]
+    answer = subprocess.run(describe, capture_output=True, check=False, text=True)  # noqa: S603
+    return answer.stdout.strip() or release
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,44 @@
+"""Pictures of the scaling curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from bilsh.benchmark.measure import Timing
+
+AXES = {
+    "scaling-k": "bits k",
+    "scaling-d": "dimension d",
+    "scaling-n": "descriptors in a batch",
+    "scaling-codes": "stored codes of 512 bits",
+}
+
+
+def draw(timings: Sequence[Timing], path: Path) -> bool:
+    """Draw time per item against k, d, n and the number of stored codes, ours solid; say whether it was possible.
+
+    Without matplotlib, or without the curves, nothing is drawn.
+    """
+    drawn = [section for section in AXES if any(t.section == section for t in timings)]
+    if not drawn or find_spec("matplotlib") is None:
+        return False
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    for section, axes in zip(drawn, figure.subplots(2, 2).flat, strict=False):
+        own = [t for t in timings if t.section == section and t.seconds is not None]
+        for contestant in dict.fromkeys(t.contestant for t in own):
+            points = [
+                (int(t.case), 1e6 * (t.seconds or 0) / t.items) for t in own if t.contestant == contestant
+            ]
+            solid = contestant.startswith(("ours", "bilinear", "Hadamard"))
+            axes.plot(
+                *zip(*points, strict=True), marker="o", label=contestant, linestyle="-" if solid else "--"
+            )
+        axes.set(xscale="log", yscale="log", xlabel=AXES[section], ylabel="microseconds per item")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.savefig(path, dpi=100)
+    return True

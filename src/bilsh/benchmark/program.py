@@ -1,0 +1,216 @@
+"""The benchmark itself: which races are run, in which order, and where the results go."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import nan
+from pathlib import Path
+from typing import Any
+
+from bilsh.benchmark import contestants_encode as enc
+from bilsh.benchmark import contestants_hamming as ham
+from bilsh.benchmark import limits, machine, memory, plots, report, targets
+from bilsh.benchmark.measure import Contestant, Timing, race
+from bilsh.benchmark.sizes import SIZES, Size
+from bilsh.benchmark.targets import Check, Race
+
+SECTIONS = ("encode", "ways", "hamming", "memory", "scaling")
+
+
+@dataclass(slots=True)
+class Results:
+    """All that a run found."""
+
+    size: str
+    machine: dict[str, Any]
+    timings: list[Timing] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+
+def encode_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
+    """Encode batches of every size, against NumPy, the dense methods and the peak of sgemm."""
+    for case, batches in size.encode:
+        X = enc.descriptors(case.shape, max(batches))
+        for items in batches:
+            batch = X[:items]
+            field: list[Contestant] = []
+            for threads in size.threads:
+                field += [enc.our_field(case, batch, threads), *limits.sgemm(threads, size.sgemm_sides)]
+            for threads in size.peer_threads:
+                field += enc.literal_field(case, batch, threads, size.longest)
+                field += enc.dense_field(case, batch, threads)
+                field.append(enc.faiss_field(case, batch, threads))
+            where = Race(targets.ENCODE, str(case), items, d=case.d, k=case.k, m=case.m)
+            yield where, race(where.section, where.case, items, field, size.budget, size.clock)
+
+
+def way_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
+    """Run all projections against the bilinear one with m = 1."""
+    for case, items in size.ways:
+        X = enc.descriptors(case.shape, items)
+        more = enc.EncodeCase(case.shape, case.k, 5)
+        field = [enc.our_field(case, X, 1)]
+        field.append(Contestant("bilinear m=5", enc.run_encoder(enc.ours(more), X, 1)))
+        for name, projection in enc.PROJECTION_OF.items():
+            field.append(Contestant(name, enc.run_encoder(enc.variant(case, projection), X, 1)))
+        field.append(Contestant(enc.FFT, enc.circulant_fft(X, case.k, case.bandwidth)))
+        field += enc.dense_field(case, X, 1)
+        where = Race(targets.WAYS, str(case), items, d=case.d, k=case.k, m=case.m)
+        yield where, race(where.section, where.case, items, field, size.budget, size.clock)
+
+
+def hamming_races(size: Size) -> Iterator[tuple[Race, list[Timing]]]:
+    """Find the 50 nearest codes, against the peers and the bandwidth of the memory."""
+    for case, batches in size.hamming:
+        stored = ham.stored_codes(case)
+        scans = ham.scans(stored)
+        asked = ham.query_codes(stored, max(batches))
+        for items in batches:
+            field = limits.bandwidth(stored, size.threads)
+            for name, scan in scans.items():
+                for threads in _scan_threads(name, size):
+                    part = (scan, stored, asked[:items], threads, 3 * size.longest)
+                    field.append(ham.contestant(name, *part))
+            where = Race(targets.HAMMING, str(case), items, bits=case.bits)
+            yield where, race(where.section, where.case, items, field, 3 * size.budget, size.clock)
+
+
+def _scan_threads(name: str, size: Size) -> tuple[int, ...]:
+    """Threads that a scan is run with; NumPy has but one."""
+    return {ham.OURS: size.threads, ham.NUMPY: (1,)}.get(name, size.peer_threads)
+
+
+def memory_checks(size: Size) -> Iterator[tuple[Race, str, float]]:
+    """Let child processes encode, and report by how many megabytes each grew."""
+    for case in size.memory:
+        for name in memory.CONTESTANTS:
+            if case.m > 1 and name not in (enc.OURS, enc.LITERAL):
+                continue
+            where = Race(targets.MEMORY_SECTION, str(case), memory.ITEMS, d=case.d, k=case.k, m=case.m)
+            yield where, name, memory.growth(name, case)
+
+
+def scaling_races(size: Size) -> Iterator[list[Timing]]:
+    """Time against k, d, the number of items and the number of stored codes; the case is the value on the axis."""
+    share = size.budget / 2
+    items = min(64, max(size.scaling_n))
+    for k in size.scaling_k:
+        yield race(
+            "scaling-k",
+            str(k),
+            items,
+            _curves(enc.EncodeCase(size.scaling_shape, k), items, size),
+            share,
+            size.clock,
+        )
+    for shape in size.scaling_d:
+        case = enc.EncodeCase(shape, size.scaling_k[1])
+        yield race(
+            "scaling-d", str(case.d), min(16, items), _curves(case, min(16, items), size), share, size.clock
+        )
+    for n in size.scaling_n:
+        case = enc.EncodeCase(size.scaling_shape, size.scaling_k[1])
+        yield race("scaling-n", str(n), n, _curves(case, n, size), share, size.clock)
+    for n in size.scaling_codes:
+        stored = ham.stored_codes(ham.HammingCase(n, 512))
+        asked = ham.query_codes(stored, 15)
+        field = [
+            ham.contestant(name, scan, stored, asked, 1, size.longest)
+            for name, scan in ham.scans(stored).items()
+        ]
+        yield race("scaling-codes", str(n), len(asked), field, share, size.clock)
+
+
+def _curves(case: enc.EncodeCase, items: int, size: Size) -> list[Contestant]:
+    X = enc.descriptors(case.shape, items)
+    more = enc.EncodeCase(case.shape, case.k, 5)
+    ours = [
+        Contestant("bilinear m=1", enc.run_encoder(enc.ours(case), X, 1)),
+        Contestant("bilinear m=5", enc.run_encoder(enc.ours(more), X, 1)),
+        Contestant(enc.HADAMARD, enc.run_encoder(enc.variant(case, "hadamard"), X, 1)),
+        Contestant(enc.FFT, enc.circulant_fft(X, case.k, case.bandwidth)),
+    ]
+    literal = enc.literal_field(more, X, 1, size.longest)[:1]
+    return [*ours, *literal, *enc.dense_field(case, X, 1)[:1], enc.faiss_field(case, X, 1)]
+
+
+def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], None] = print) -> Results:
+    """Run the benchmark.
+
+    Parameters
+    ----------
+    size : Size
+        What to measure.
+    sections : sequence of str
+        Which of `SECTIONS`.
+    say : callable
+        Takes every line as soon as it is known.
+    """
+    results = Results(size.name, {**machine.describe(), "clock": size.clock})
+    absent: set[str] = set()
+    say(report.heading(results.machine, size.name))
+    races = {"encode": encode_races, "ways": way_races, "hamming": hamming_races}
+    for section in (s for s in SECTIONS if s in sections):
+        if section in races:
+            for where, timings in races[section](size):
+                found = list(targets.ratios(where, timings))
+                results.timings += timings
+                results.checks += found
+                for line in report.lines(where, timings, found):
+                    say(line)
+                for line in report.absent(timings):
+                    if line not in absent:
+                        say(line)
+                    absent.add(line)
+        elif section == "memory":
+            for where, name, megabytes in memory_checks(size):
+                ours = name == enc.OURS
+                against = targets.MEMORY if ours else f"{targets.MEMORY}, {name}"
+                results.checks.append(targets.check(where, against, megabytes, nan))
+                say(report.memory_line(where, name, results.checks[-1]))
+        else:
+            for timings in scaling_races(size):
+                results.timings += timings
+                say(report.scaling_line(timings))
+    say(report.summary(results.checks))
+    return results
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark, print its lines, write results and plots; the exit code does not depend on the times."""
+    parser = argparse.ArgumentParser(prog="bilsh bench", description=__doc__)
+    chosen = parser.add_mutually_exclusive_group()
+    for name, what in (
+        ("quick", "about three minutes"),
+        ("smoke", "seconds; checks the program, measures nothing"),
+    ):
+        chosen.add_argument(
+            f"--{name}", dest="size", action="store_const", const=name, default="full", help=what
+        )
+    parser.add_argument("--only", action="append", choices=SECTIONS, help="run this part; may be repeated")
+    parser.add_argument(
+        "--output", type=Path, default=Path("bilsh-bench"), help="folder for results and plots"
+    )
+    parser.add_argument("--tables", type=Path, help="also write the tables as Markdown to this file")
+    parser.add_argument(
+        "--cpu", action="store_true", help="time the processor, one thread: for busy machines"
+    )
+    options = parser.parse_args(argv)
+    size = SIZES[options.size]
+    if options.cpu:
+        size = size.on_busy_machine()
+    results = run(size, options.only or SECTIONS, lambda line: print(line, flush=True))
+    options.output.mkdir(parents=True, exist_ok=True)
+    report.write_json(results, options.output / f"{size.name}.json")
+    report.write_csv(results, options.output / f"{size.name}.csv")
+    picture = options.output / f"{size.name}-scaling.png"
+    drawn = plots.draw(results.timings, picture)
+    if options.tables:
+        link = Path(os.path.relpath(picture, options.tables.parent)).as_posix() if drawn else None
+        options.tables.write_text(report.markdown(results, link))
+    why = "" if drawn else " No picture: it needs matplotlib (pip install matplotlib) and the part 'scaling'."
+    print(f"Raw results and picture: {size.name}*.* in {options.output}.{why}")
+    return 0

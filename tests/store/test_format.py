@@ -1,0 +1,62 @@
+"""Promise 9: stores of every released format open, for ever, and say what they said when they were made."""
+
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from makers import content, make_items
+
+import bilsh
+from bilsh import Store
+
+FORMATS = Path(__file__).parents[1] / "formats"
+
+
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_a_store_of_format_1_opens(kind, tmp_path):
+    where = FORMATS / "v1" / f"store-{kind}"
+    expected = json.loads((FORMATS / "v1" / f"store-{kind}.json").read_text())
+    with Store.open(where) as store:
+        store.verify(deep=True)
+        assert store.fingerprint == store.encoder.fingerprint == expected["fingerprint"]
+        items = store.get(expected["ids"])
+        assert len(store) == len(expected["ids"])
+        assert [code.hex() for code in map(bytes, items.codes)] == expected["codes"]
+        assert items.metadata == expected["metadata"]
+        np.testing.assert_array_equal(items.vectors, np.array(expected["vectors"], dtype=np.float16))
+        np.testing.assert_array_equal(store.encoder.transform(items.vectors[:3]), items.codes[:3])
+
+
+def test_bytes_are_where_the_document_says(tmp_path):
+    """An independent reader, written from docs/store-format.md alone, finds the codes and ids."""
+    encoder = bilsh.AngleEncoder(n_bits=600, projection="dense", random_state=0).fit(make_items(20))
+    X = make_items(9)
+    with Store.create(tmp_path / "store", encoder) as store:
+        store.add(X, ids=range(9, 0, -1))
+        expected = content(store)
+    manifest = max((tmp_path / "store").glob("m-*.json"))
+    body = json.loads(manifest.read_text())["manifest"]
+    (entry,) = body["segments"]
+    data = (tmp_path / "store" / entry["file"]).read_bytes()
+    assert data[:16] == b"\x89bilsh\r\n\x01\0\0\0SEGM"
+    size, rows = struct.unpack_from("<QQ", data, 16)
+    end, blocks, table, block, n_sections = struct.unpack_from("<QIIII", data, 80)
+    assert (size, rows, block, blocks) == (len(data), 9, 1 << 20, 1)
+    assert struct.unpack_from("<I", data, 4092)[0] == zlib.crc32(data[:4092])
+    assert table == zlib.crc32(data[end:])
+    assert struct.unpack_from("<I", data, end)[0] == zlib.crc32(data[4096:end])
+    sections = {}
+    for i in range(n_sections):
+        name, offset, length, kind, columns = struct.unpack_from("<16sQQ4s4xQ", data, 128 + 48 * i)
+        dtype = np.dtype("<" + kind.rstrip(b"\0").decode())
+        flat = np.frombuffer(data, dtype, length // dtype.itemsize, offset)
+        sections[name.rstrip(b"\0").decode()] = flat.reshape(-1, columns)
+    assert set(sections) == {"code0", "code1", "ids", "order"}
+    codes = np.hstack([sections["code0"], sections["code1"]])
+    assert {int(i): code.tobytes() for i, code in zip(sections["ids"][:, 0], codes, strict=True)} == {
+        i: code for i, (code, _, _) in expected.items()
+    }
+    assert sections["order"][:, 0].tolist() == list(range(8, -1, -1))

@@ -1,0 +1,328 @@
+"""Search against a loop over everything: modes, filters, ties, several segments, deleted rows, re-ranking."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import hypergeom
+from sklearn.datasets import load_digits
+
+import bilsh
+from bilsh import asymmetric, scans
+from bilsh.codes import slab_widths
+from bilsh.pruning import prefix_limits
+from bilsh.search import search_segments
+
+pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
+
+DIGITS = load_digits().images
+
+
+class Part:
+    """A segment with deleted rows, as a store has them."""
+
+    def __init__(self, codes, ids, living=None, vectors=None):
+        edges = np.cumsum(slab_widths(codes.shape[1]))[:-1]
+        self.slabs = [np.ascontiguousarray(slab) for slab in np.split(codes, edges, axis=1)]
+        self.ids = np.asarray(ids, dtype=np.int64)
+        self.alive = None if living is None else np.packbits(living, bitorder="little")
+        self.vectors = vectors
+
+
+def oracle(queries, codes, ids, living, k):
+    """Loop over all living items: sorted by (distance, id)."""
+    rows = []
+    for query in queries:
+        found = [
+            (int(np.bitwise_count(query ^ code).sum()), int(number))
+            for code, number, lives in zip(codes, ids, living, strict=True)
+            if lives
+        ]
+        rows.append(sorted(found)[:k])
+    return rows
+
+
+def pairs(found):
+    return [
+        list(zip(far, ids, strict=True))
+        for far, ids in zip(found.distances.tolist(), found.ids.tolist(), strict=True)
+    ]
+
+
+def clustered(rng, n, n_bytes, n_clusters=30):
+    centres = rng.integers(0, 256, (n_clusters, n_bytes), dtype=np.uint8)
+    noise = rng.integers(0, 256, (3, n, n_bytes), dtype=np.uint8)
+    return centres[rng.integers(n_clusters, size=n)] ^ (noise[0] & noise[1] & noise[2])
+
+
+@st.composite
+def segmented(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_bytes = draw(st.sampled_from([1, 5, 70, 300]))
+    n = draw(st.integers(0, 60))
+    codes = rng.integers(0, draw(st.sampled_from([2, 256])), (n, n_bytes), dtype=np.uint8)
+    ids = rng.permutation(3 * n)[:n] - n
+    living = rng.random(n) < draw(st.sampled_from([0.3, 1.0]))
+    cuts = np.sort(rng.integers(0, n + 1, draw(st.integers(0, 3))))
+    spans = np.split(np.arange(n), cuts)
+    parts = [
+        Part(codes[s], ids[s], living[s] if draw(st.booleans()) or not living.all() else None) for s in spans
+    ]
+    queries = rng.integers(0, 256, (draw(st.integers(0, 3)), n_bytes), dtype=np.uint8)
+    return queries, codes, ids, living, parts
+
+
+@given(segmented(), st.integers(1, 80), st.sampled_from(["hamming", "progressive"]), st.sampled_from([1, 2]))
+@settings(max_examples=80)
+def test_top_k_over_segments_is_the_sorted_list(case, k, mode, n_jobs):
+    queries, codes, ids, living, parts = case
+    found = search_segments(parts, None, queries, k, mode=mode, delta=0.0, n_jobs=n_jobs)
+    assert pairs(found) == oracle(queries, codes, ids, living, k)
+
+
+@given(segmented(), st.integers(0, 2400))
+@settings(max_examples=40)
+def test_radius_over_segments(case, radius):
+    queries, codes, ids, living, parts = case
+    found = search_segments(parts, None, queries, radius=radius)
+    expected = [[hit for hit in row if hit[0] <= radius] for row in oracle(queries, codes, ids, living, None)]
+    for far, numbers, row in zip(found.distances, found.ids, expected, strict=True):
+        assert list(zip(far.tolist(), numbers.tolist(), strict=True)) == row
+
+
+@given(segmented(), st.data())
+@settings(max_examples=40)
+def test_filters_by_ids_and_by_mask(case, data):
+    queries, codes, ids, living, parts = case
+    passes = np.array(data.draw(st.lists(st.booleans(), min_size=len(ids), max_size=len(ids))), dtype=bool)
+    expected = oracle(queries, codes, ids, living & passes, 7)
+    by_ids = search_segments(parts, None, queries, 7, where=ids[passes])
+    by_mask = search_segments(parts, None, queries, 7, where=passes[living])
+    assert pairs(by_ids) == pairs(by_mask) == expected
+
+
+def test_progressive_is_exact_at_delta_zero_on_many_rows():
+    rng = np.random.default_rng(0)
+    codes = clustered(rng, 6000, 300)
+    ids = rng.permutation(20000)[:6000]
+    living = rng.random(6000) < 0.8
+    parts = [Part(codes[:2500], ids[:2500], living[:2500]), Part(codes[2500:], ids[2500:], living[2500:])]
+    queries = codes[:20] ^ (rng.random((20, 300)) < 0.02).astype(np.uint8)
+    exact = search_segments(parts, None, queries, 10, mode="hamming")
+    found = search_segments(parts, None, queries, 10, delta=0.0)
+    np.testing.assert_array_equal(found.ids, exact.ids)
+    np.testing.assert_array_equal(found.distances, exact.distances)
+
+
+def test_prefixes_are_used_where_they_pay_and_told():
+    rng = np.random.default_rng(0)
+    codes = clustered(rng, 5000, 512)
+    index = bilsh.Index(codes)
+    told = index.search(codes[:3], 5).explain()
+    assert told.mode == "progressive"
+    assert "prefixes lose a neighbour with probability at most 0.01" in told.reason
+    assert [stage.name for stage in told.stages] == ["bits up to 512", "bits up to 2048", "bits up to 4096"]
+    assert told.stages[0].items == 3 * 5000
+    assert told.stages[1].items < 15_000 / 5
+    assert told.bytes_read < 3 * codes.nbytes / 4
+    assert told.seconds > 0
+    assert "3 queries, 5000 items" in str(told)
+
+
+@pytest.mark.parametrize("n_queries", [1, 40])
+def test_concentrated_distances_fall_back_to_the_full_scan(n_queries):
+    rng = np.random.default_rng(1)
+    index = bilsh.Index(rng.integers(0, 256, (3000, 512), dtype=np.uint8))
+    queries = rng.integers(0, 256, (n_queries, 512), dtype=np.uint8)
+    first = index.search(queries, 5)
+    again = index.search(queries, 5)
+    exact = index.search(queries, 5, mode="hamming")
+    assert "too concentrated" in first.explain().reason
+    assert [stage.name for stage in again.explain().stages] == ["full scan"]
+    np.testing.assert_array_equal(again.ids, exact.ids)
+    names = [stage.name for stage in first.explain().stages]
+    assert ("full scan" in names) == (n_queries == 40), "a sample of the queries decides for the others"
+
+
+@given(st.integers(1, 40), st.data(), st.sampled_from([0.5, 0.1, 0.01, 1e-6]))
+@settings(max_examples=60)
+def test_limits_are_the_hypergeometric_quantiles(eighths, data, delta):
+    n_bits = 8 * eighths
+    prefix = data.draw(st.integers(1, n_bits))
+    limits = prefix_limits(n_bits, (prefix,), delta)[0]
+    for T in range(n_bits // 2 + 1):
+        c = int(limits[T])
+        assert hypergeom.sf(c, n_bits, T, prefix) <= delta * (1 + 1e-9)
+        assert c == 0 or hypergeom.sf(c - 1, n_bits, T, prefix) > delta * (1 - 1e-6)
+    assert limits[-1] == prefix
+
+
+def test_limits_of_long_codes():
+    prefixes = (512, 2048, 8192)
+    limits = prefix_limits(16384, prefixes, 0.01)
+    T = np.array([1, 50, 1000, 4000, 8000])
+    for row, prefix in zip(limits, prefixes, strict=True):
+        assert (hypergeom.sf(row[T], 16384, T, prefix) <= 0.01 / 3).all()
+        assert (hypergeom.sf(row[T] - 1, 16384, T, prefix) > 0.01 / 3).all()
+    exact = prefix_limits(16384, prefixes, 0.0)
+    np.testing.assert_array_equal(exact[0, [0, 100, 8000]], [0, 100, 512])
+
+
+ENCODERS = {
+    "zero": lambda: bilsh.KernelEncoder(n_bits=203, random_state=0),
+    "random": lambda: bilsh.lsh_sik(n_bits=120, random_state=0),
+    "angle": lambda: bilsh.AngleEncoder(n_bits=120, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_asymmetric_scores_everything_or_candidates(name):
+    encoder = ENCODERS[name]().fit(DIGITS)
+    codes = encoder.transform(DIGITS[50:700])
+    bits = bilsh.unpack(codes, encoder.n_bits)
+    weights, bias = asymmetric.score_weights(encoder, encoder.phases(DIGITS[:4]))
+    scores = bias[:, None] + weights.astype(np.float64) @ bits.T
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :6]
+    parts = [Part(codes[:300], np.arange(300)), Part(codes[300:], np.arange(300, 650))]
+    found = search_segments(parts, encoder, DIGITS[:4], 6, mode="asymmetric")
+    np.testing.assert_array_equal(found.ids, order)
+    expected = bilsh.hamming(encoder.transform(DIGITS[:4]), codes)
+    np.testing.assert_array_equal(found.distances, np.take_along_axis(expected, order, axis=1))
+    some = search_segments(parts, encoder, DIGITS[:4], 6, mode="asymmetric", candidates=650)
+    np.testing.assert_array_equal(some.ids, order)
+    assert found.interval.shape == (4, 6, 2)
+    assert (found.interval[..., 0] <= found.similarity).all()
+    assert (found.similarity <= found.interval[..., 1]).all()
+
+
+@pytest.mark.parametrize("thresholds", ["zero", "random"])
+def test_bits_follow_the_probabilities_that_scores_are_made_of(thresholds):
+    """P[h = 1 | u] against simulated differences of a known length, in 20,000 bits: within 4 standard errors."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((1, 6))
+    encoder = bilsh.KernelEncoder(
+        n_bits=20_000,
+        bandwidth=1.0,
+        quadrature=False,
+        thresholds=thresholds,
+        projection="dense",
+        random_state=0,
+    ).fit(np.vstack([X, X + 1]))
+    D = rng.normal(size=6)
+    bits = bilsh.unpack(encoder.transform(D / np.linalg.norm(D)[None] * 1.3 + X), 20_000)[0]
+    calibration = asymmetric.calibration_of(encoder)
+    alpha = np.arccos(-encoder.thresholds_)
+    p = asymmetric._probability(calibration, encoder.phases(X)[0].astype(float), alpha, 1.3)
+    for low, high in ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1)):
+        inside = (p >= low) & (p < high)
+        if inside.sum() > 100:
+            error = np.sqrt((p * (1 - p))[inside].sum()) / inside.sum()
+            assert abs(bits[inside].mean() - p[inside].mean()) < 6 * error
+
+
+def test_asymmetric_search_finds_more_true_neighbours():
+    truth = np.argsort(
+        np.linalg.norm(DIGITS[:100].reshape(100, 1, -1) - DIGITS[100:].reshape(1, -1, 64), axis=2), axis=1
+    )[:, :10]
+
+    def recall(found):
+        return np.mean(
+            [len(set(a) & set(b)) / 10 for a, b in zip(found.ids.tolist(), truth.tolist(), strict=True)]
+        )
+
+    for encoder in (
+        bilsh.KernelEncoder(n_bits=64, random_state=0),
+        bilsh.AngleEncoder(n_bits=64, random_state=0),
+    ):
+        index = bilsh.Index(encoder.fit(DIGITS).transform(DIGITS[100:]), encoder)
+        plain = recall(index.search(DIGITS[:100], mode="hamming"))
+        assert recall(index.search(DIGITS[:100], mode="asymmetric")) > plain + 0.03
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_reranking_is_exact_among_candidates(kept):
+    encoder = bilsh.AngleEncoder(n_bits=64, random_state=0).fit(DIGITS)
+    stored = DIGITS[100:500]
+    ids = np.random.default_rng(0).permutation(400)
+    vectors = stored.reshape(400, -1).astype(np.float32)
+    index = bilsh.Index(encoder.transform(stored), encoder, ids=ids, vectors=vectors if kept else None)
+    by_id = np.empty_like(stored)
+    by_id[ids] = stored
+    found = index.search(DIGITS[:5], 7, candidates=400, rerank=True if kept else by_id)
+    exact = np.linalg.norm(DIGITS[:5].reshape(5, 1, -1) - by_id.reshape(1, 400, -1), axis=2)
+    order = np.argsort(exact, axis=1, kind="stable")[:, :7]
+    np.testing.assert_array_equal(found.ids, order)
+    np.testing.assert_allclose(found.distances, np.take_along_axis(exact, order, axis=1), rtol=1e-6)
+    assert "exact distances" in [stage.name for stage in found.explain().stages]
+    few = index.search(DIGITS[:5], 7, rerank=True if kept else by_id)
+    assert few.explain().stages[-1].items == 5 * 100
+
+
+def test_similarities_come_with_their_intervals():
+    encoder = bilsh.KernelEncoder(n_bits=256, random_state=0).fit(DIGITS)
+    index = bilsh.Index(encoder.transform(DIGITS), encoder)
+    kernel = index.search(DIGITS[:3], 5)
+    distance = index.search(DIGITS[:3], 5, similarity="euclidean", confidence=0.5)
+    np.testing.assert_allclose(
+        kernel.similarity, np.exp(-0.5 * np.square(distance.similarity / encoder.bandwidth_))
+    )
+    expected = bilsh.estimate(index.slabs[0][kernel.ids[1]], encoder.transform(DIGITS[1:2])[0], encoder)
+    np.testing.assert_allclose(distance.similarity[1], expected.distance)
+    assert (kernel.interval[..., 0] <= kernel.interval[..., 1]).all()
+    near = index.search(DIGITS[:3], radius=60)
+    assert len(near.similarity) == 3
+    assert near.interval[0].shape == (len(near.ids[0]), 2)
+    assert index.search(DIGITS[:3], 5, similarity=None).similarity is None
+    assert bilsh.Index(index.slabs[0]).search(index.slabs[0][:2], 3).similarity is None
+
+
+def test_rows_of_finds_unsorted_ids():
+    known = np.array([5, -3, 9, 0])
+    rows, here = scans.rows_of(known, np.array([[9, 1], [-3, 5]]))
+    assert rows[here].tolist() == [2, 1, 0]
+    assert here.tolist() == [[True, False], [True, True]]
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"mode": "graph"}, "mode must be one of"),
+        ({"delta": 1.0}, "delta"),
+        ({"k": 0}, "k must be at least 1"),
+        ({"k": 2.5}, "k must be an integer"),
+        ({"mode": "asymmetric", "radius": 3}, "without radius"),
+        ({"radius": -1}, "radius must be at least 0"),
+        ({"where": [True, False]}, "2 booleans, there are 1797 items"),
+        ({"where": ["a"]}, "where must be ids"),
+        ({"rerank": True}, "not kept here"),
+        ({"rerank": np.zeros((3, 8, 8))}, "vector of every id"),
+        ({"similarity": "taste"}, "similarity must be"),
+        ({"similarity": "angle"}, "distance or kernel"),
+        ({"candidates": 0}, "candidates"),
+        ({"n_jobs": 0}, "n_jobs"),
+    ],
+)
+def test_errors_say_what_to_do(settings_, message):
+    encoder = bilsh.KernelEncoder(n_bits=64, random_state=0).fit(DIGITS)
+    with pytest.raises(bilsh.BilshError, match=message):
+        bilsh.Index(encoder.transform(DIGITS), encoder).search(DIGITS[:2], **settings_)
+
+
+def test_an_index_refuses_what_does_not_fit():
+    encoder = bilsh.AngleEncoder(n_bits=64, random_state=0).fit(DIGITS)
+    codes = encoder.transform(DIGITS)
+    with pytest.raises(bilsh.InvalidInputError, match="8 bytes; got 4"):
+        bilsh.Index(codes[:, :4], encoder)
+    with pytest.raises(bilsh.InvalidInputError, match="distinct"):
+        bilsh.Index(codes[:2], encoder, ids=[1, 1])
+    with pytest.raises(bilsh.InvalidInputError, match="2 integers"):
+        bilsh.Index(codes[:2], encoder, ids=["a", "b"])
+    with pytest.raises(bilsh.InvalidInputError, match="one per code"):
+        bilsh.Index(codes[:2], encoder, vectors=DIGITS[:3])
+    with pytest.raises(bilsh.InvalidInputError, match="needs the encoder"):
+        bilsh.Index(codes).search(codes[:1], similarity="kernel")
+    with pytest.raises(bilsh.InvalidInputError, match="encoder"):
+        bilsh.Index(codes).search(codes[:1], mode="asymmetric")
+    with pytest.raises(bilsh.InvalidInputError, match="equal length"):
+        bilsh.Index(codes).search(codes[:1, :3])
+    assert len(bilsh.Index(codes)) == len(codes)
