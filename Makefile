@@ -19,7 +19,7 @@ $(VENV)/.built: $(VENV)/.deps $(NATIVE)
 	touch $@
 
 demo: setup
-	$(BIN)/python -m bilsh.demo
+	$(BIN)/bilsh demo --output demo
 
 test: lint types tests
 

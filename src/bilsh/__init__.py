@@ -1,11 +1,8 @@
 """Locality-sensitive binary codes for high-dimensional descriptors."""
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from bilsh import theory
-from bilsh.codes import Neighbors, hamming, pack, prefix, top_k, unpack, within
-from bilsh.encoder_file import encoder_from_bytes, load_encoder
-from bilsh.encoders import AngleEncoder, KernelEncoder
 from bilsh.errors import (
     AssumptionWarning,
     BilshError,
@@ -17,14 +14,20 @@ from bilsh.errors import (
     InvalidTypeError,
     StoreBusy,
 )
-from bilsh.estimates import Estimate, bits_needed, estimate
-from bilsh.features import RandomFourierFeatures
-from bilsh.presets import bilinear_angle, blsh_sik, circulant_angle, circulant_sik, lsh_angle, lsh_sik
-from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
-from bilsh.search import Index
-from bilsh.store import Store
 
-__version__ = version("bilsh")
+if TYPE_CHECKING:
+    from bilsh import theory
+    from bilsh.codes import Neighbors, hamming, pack, prefix, top_k, unpack, within
+    from bilsh.encoder_file import encoder_from_bytes, load_encoder
+    from bilsh.encoders import AngleEncoder, KernelEncoder
+    from bilsh.estimates import Estimate, bits_needed, estimate
+    from bilsh.features import RandomFourierFeatures
+    from bilsh.presets import bilinear_angle, blsh_sik, circulant_angle, circulant_sik, lsh_angle, lsh_sik
+    from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
+    from bilsh.search import Index
+    from bilsh.store import Store
+
+    __version__: str
 
 __all__ = [
     "AngleEncoder",
@@ -65,3 +68,44 @@ __all__ = [
     "unpack",
     "within",
 ]
+
+# Loaded when first asked for: importing scikit-learn alone takes longer than answering a query.
+_HOMES = {
+    "codes": ("Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"),
+    "encoder_file": ("encoder_from_bytes", "load_encoder"),
+    "encoders": ("AngleEncoder", "KernelEncoder"),
+    "estimates": ("Estimate", "bits_needed", "estimate"),
+    "features": ("RandomFourierFeatures",),
+    "presets": (
+        "bilinear_angle",
+        "blsh_sik",
+        "circulant_angle",
+        "circulant_sik",
+        "lsh_angle",
+        "lsh_sik",
+    ),
+    "projections": ("Bilinear", "Circulant", "Dense", "Hadamard"),
+    "search": ("Index",),
+    "store": ("Store",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    value: Any
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value = version("bilsh")
+    elif name == "theory":
+        value = import_module("bilsh.theory")
+    elif name in _HOME_OF:
+        value = getattr(import_module(f"bilsh.{_HOME_OF[name]}"), name)
+    else:
+        raise AttributeError(f"module 'bilsh' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

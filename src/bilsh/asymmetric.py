@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.calibration import AngleCalibration, KernelCalibration, calibration_of
-from bilsh.encoders import Encoder, KernelEncoder
+from bilsh.coder import Coder, KernelCoder
 
 Weights = tuple[NDArray[np.float32], NDArray[np.float32]]
 
@@ -25,7 +25,7 @@ _BINS = 4096
 _ORDERS: NDArray[np.float64] = np.arange(1.0, 40.0)
 
 
-def score_weights(encoder: Encoder, phases: NDArray[np.float32]) -> Weights:
+def score_weights(encoder: Coder, phases: NDArray[np.float32]) -> Weights:
     """Weights (q, n_bits) and bias (q,) by which stored items are ranked."""
     calibration = calibration_of(encoder)
     if isinstance(calibration, AngleCalibration):
@@ -44,7 +44,7 @@ def score_weights(encoder: Encoder, phases: NDArray[np.float32]) -> Weights:
     return set_ - clear, clear.sum(axis=1, dtype=np.float64).astype(np.float32)
 
 
-def mean_weights(encoder: Encoder, phases: NDArray[np.float32]) -> Weights:
+def mean_weights(encoder: Coder, phases: NDArray[np.float32]) -> Weights:
     """Weights and bias whose score is the mean that :func:`bilsh.estimates.estimate_means` takes."""
     values = phases
     if isinstance(calibration_of(encoder), KernelCalibration):
@@ -60,8 +60,8 @@ def _signed(values: NDArray[np.float32]) -> Weights:
     return 2 * values, -values.sum(axis=1, dtype=np.float64).astype(np.float32)
 
 
-def _thresholds(encoder: Encoder) -> NDArray[np.float64]:
-    return encoder.thresholds_ if isinstance(encoder, KernelEncoder) else np.zeros(0)
+def _thresholds(encoder: Coder) -> NDArray[np.float64]:
+    return encoder.thresholds_ if isinstance(encoder, KernelCoder) else np.zeros(0)
 
 
 def _log_ratios(

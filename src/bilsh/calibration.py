@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import theory
-from bilsh.encoders import AngleEncoder, Encoder, KernelEncoder
+from bilsh.coder import AngleCoder, Coder, KernelCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.projections import BilinearMap, CirculantMap, HadamardMap
 from bilsh.projections.base import Integers, LinearMap
@@ -45,7 +45,7 @@ class AngleCalibration:
 
     quantities = ("angle", "cosine")
 
-    def __init__(self, encoder: AngleEncoder) -> None:
+    def __init__(self, encoder: AngleCoder) -> None:
         self.n_bits = len(encoder.outputs_)
         count, d = _orthogonal_pairs(encoder.projection_)
         self._repulsion = count * d / max((d - 1) * (d + 2), 1)
@@ -105,7 +105,7 @@ class KernelCalibration:
 
     quantities = ("distance", "kernel")
 
-    def __init__(self, encoder: KernelEncoder) -> None:
+    def __init__(self, encoder: KernelCoder) -> None:
         self.n_bits = len(encoder.outputs_)
         self.bandwidth = float(encoder.bandwidth_)
         self.thresholds = str(encoder.thresholds)
@@ -302,7 +302,7 @@ _known: WeakKeyDictionary[Any, tuple[Any, Calibration]] = WeakKeyDictionary()
 
 def calibration_of(encoder: Any) -> Calibration:
     """Calibration of a fitted encoder; made at the first call, made anew when the encoder is fitted again."""
-    if not isinstance(encoder, Encoder):
+    if not isinstance(encoder, Coder):
         raise InvalidTypeError(
             f"encoder must be a fitted AngleEncoder or KernelEncoder; got {type(encoder).__name__}."
         )
@@ -310,9 +310,9 @@ def calibration_of(encoder: Any) -> Calibration:
         raise InvalidInputError("the encoder is not fitted yet. Call encoder.fit(X) first.")
     plan, calibration = _known.get(encoder, (None, None))
     if calibration is None or plan is not encoder._plan:
-        if isinstance(encoder, AngleEncoder):
+        if isinstance(encoder, AngleCoder):
             calibration = AngleCalibration(encoder)
-        elif isinstance(encoder, KernelEncoder):
+        elif isinstance(encoder, KernelCoder):
             calibration = KernelCalibration(encoder)
         else:
             raise InvalidTypeError(f"encoders of type {type(encoder).__name__} have no calibration.")

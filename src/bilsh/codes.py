@@ -13,10 +13,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh import _native
+from bilsh._threads import thread_count
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.explain import Explanation
 
@@ -311,4 +311,4 @@ def threads(n_jobs: int | None) -> int:
         raise InvalidTypeError(f"n_jobs must be an integer or None; got {n_jobs!r}.")
     if n_jobs == 0:
         raise InvalidInputError("n_jobs must not be 0; use None or 1 for one thread, -1 for all cores.")
-    return int(effective_n_jobs(n_jobs))
+    return thread_count(n_jobs)

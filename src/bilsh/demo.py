@@ -1,16 +1,17 @@
-"""The demonstration behind `make demo`: handwritten digits, the paper's methods and ours, side by side.
+"""The story behind `bilsh demo`: handwritten digits, the paper's methods and ours, side by side.
 
-Offline and small: 1,797 images of 8 x 8 that ship with scikit-learn. Prints a table and saves a picture.
+Offline and small: 1,797 images of 8 x 8 that ship with scikit-learn. Encodes, stores, searches, measures; writes
+pictures and a report that is one file.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
+import base64
+import html
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bilsh
-from bilsh import evaluation
+from bilsh import datasets, evaluation
 
 TABLE_BITS = 256
 PICTURE_BITS = (32, 64, 128, 256, 512, 1024)
 REPETITIONS = 3
+RECALL_AT = 100
+STORE_BITS = 1024
+QUERIES = 8
+NEIGHBOURS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,15 @@ class Row:
     parameter_bytes: int
     microseconds: float
     precision: float
+    recall: float
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the story comes to: for programs, and line by line for people."""
+
+    data: dict[str, Any]
+    lines: list[str]
 
 
 def methods(n_bits: int, bandwidth: float, seed: int) -> Iterator[tuple[str, bool, Any]]:
@@ -52,17 +66,24 @@ def methods(n_bits: int, bandwidth: float, seed: int) -> Iterator[tuple[str, boo
     yield "ours: AngleEncoder", False, bilsh.AngleEncoder(k, random_state=s)
 
 
-def measure(images: NDArray[np.float64], n_bits: int) -> list[Row]:
+def measure(images: NDArray[np.float64], n_bits: int, repetitions: int = REPETITIONS) -> list[Row]:
     """Fit, encode and evaluate every method by the paper's protocol; mean over repetitions."""
     found: dict[str, list[Row]] = {}
-    for seed in range(REPETITIONS):
+    for seed in range(repetitions):
         truth = evaluation.ground_truth(images, n_queries=100, rng=seed)
         for name, paper, encoder in methods(n_bits, truth.threshold, seed):
             codes = encoder.fit(images).transform(images)
             best = min(_seconds(encoder, images) for _ in range(3))
             ranking = evaluation.rank_codes(codes[truth.queries], codes[truth.database], truth.neighbors)
-            precision = evaluation.mean_average_precision(ranking)
-            row = Row(name, paper, n_bits, encoder.parameter_bytes_, 1e6 * best / len(images), precision)
+            row = Row(
+                name,
+                paper,
+                n_bits,
+                encoder.parameter_bytes_,
+                1e6 * best / len(images),
+                evaluation.mean_average_precision(ranking),
+                float(evaluation.recall_at_k(ranking, RECALL_AT).mean()),
+            )
             found.setdefault(name, []).append(row)
     return [
         Row(
@@ -72,6 +93,7 @@ def measure(images: NDArray[np.float64], n_bits: int) -> list[Row]:
             rows[0].parameter_bytes,
             min(row.microseconds for row in rows),
             float(np.mean([row.precision for row in rows])),
+            float(np.mean([row.recall for row in rows])),
         )
         for name, rows in found.items()
     ]
@@ -85,72 +107,180 @@ def _seconds(encoder: Any, images: NDArray[np.float64]) -> float:
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as text."""
-    lines = [f"{'method':<24}{'bits':>6}{'parameters':>13}{'time/item':>12}{'mAP':>8}"]
+    lines = [f"{'method':<24}{'bits':>6}{'parameters':>13}{'time/item':>12}{'mAP':>8}{'recall@100':>12}"]
     for row in rows:
         parameters, microseconds = f"{row.parameter_bytes:,} B", f"{row.microseconds:.2f} us"
         lines.append(
-            f"{row.method:<24}{row.n_bits:>6}{parameters:>13}{microseconds:>12}{row.precision:>8.3f}"
+            f"{row.method:<24}{row.n_bits:>6}{parameters:>13}{microseconds:>12}{row.precision:>8.3f}{row.recall:>12.3f}"
         )
     return "\n".join(lines)
 
 
 def picture(rows: Sequence[Row], path: Path) -> None:
-    """Save mean average precision against bits: the paper's methods dashed, ours solid."""
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise SystemExit("The picture needs matplotlib: pip install 'bilsh[plot]'.") from error
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
-    for name in dict.fromkeys(row.method for row in rows):
-        line = [row for row in rows if row.method == name]
-        axes.plot(
-            [row.n_bits for row in line],
-            [row.precision for row in line],
-            marker="o",
-            markersize=4,
-            linestyle="--" if line[0].paper else "-",
-            linewidth=1.2 if line[0].paper else 2.2,
-            label=name,
-        )
-    axes.set(
-        xscale="log", xlabel="bits", ylabel="mean average precision", title="Digits, 8 x 8, paper's protocol"
-    )
-    axes.set_xticks(PICTURE_BITS, [f"{n_bits:,}" for n_bits in PICTURE_BITS])
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Save mean average precision and recall against bits: the paper's methods dashed, ours solid."""
+    plt = _pyplot()
+    figure, panels = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    for axes, value, label in (
+        (panels[0], "precision", "mean average precision"),
+        (panels[1], "recall", f"recall@{RECALL_AT}"),
+    ):
+        for name in dict.fromkeys(row.method for row in rows):
+            line = [row for row in rows if row.method == name]
+            axes.plot(
+                [row.n_bits for row in line],
+                [getattr(row, value) for row in line],
+                marker="o",
+                markersize=4,
+                linestyle="--" if line[0].paper else "-",
+                linewidth=1.2 if line[0].paper else 2.2,
+                label=name,
+            )
+        axes.set(xscale="log", xlabel="bits", ylabel=label)
+        axes.set_xticks(PICTURE_BITS, [f"{n_bits:,}" for n_bits in PICTURE_BITS])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[1].legend(fontsize=8, frameon=False)
+    figure.suptitle("Digits, 8 x 8, paper's protocol")
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demonstration."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bilsh.demo", description="Digits, the paper's codes and ours."
-    )
-    parser.add_argument(
-        "--picture", type=Path, default=Path("demo/digits.png"), help="where to save the picture"
-    )
-    picture_path = parser.parse_args(arguments).picture
-    from sklearn.datasets import load_digits
+def neighbours(images: NDArray[Any], queries: NDArray[Any], hits: bilsh.Neighbors, path: Path) -> None:
+    """Save a picture of each query and what was found for it, with the estimated angle and its interval."""
+    plt = _pyplot()
+    size = (1.25 * (NEIGHBOURS + 1), 1.6 * len(queries))
+    figure, grid = plt.subplots(len(queries), NEIGHBOURS + 1, figsize=size, layout="constrained")
+    for row, query, ids, angles, intervals in zip(
+        grid, queries, hits.ids, hits.similarity, hits.interval, strict=True
+    ):
+        row[0].imshow(query, cmap="gray_r")
+        row[0].set_title("query", fontsize=8)
+        for axes, item, angle, (low, high) in zip(row[1:], ids, angles, intervals, strict=True):
+            axes.imshow(images[item], cmap="gray_r")
+            axes.set_title(f"{item}: {angle:.2f}\n{low:.2f} .. {high:.2f}", fontsize=7)
+        for axes in row:
+            axes.set_axis_off()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
 
-    images = load_digits().images
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise bilsh.BilshError("The pictures need matplotlib: pip install 'bilsh[plot]'.") from error
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    return plt
+
+
+def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = False) -> Told:
+    """Tell the whole story, and leave data, store, pictures and report.html in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it is not there; a store that an earlier run left in it is used again.
+    say : callable
+        Takes a line before each step.
+    quick : bool
+        Measure two lengths of code, once: seconds instead of most of a minute.
+    """
+    from bilsh.workflows import ingest
+    from bilsh.workflows.queries import search
+
+    folder.mkdir(parents=True, exist_ok=True)
+    images = datasets.digits().X
+    kept, asked = images[:-QUERIES], images[-QUERIES:]
+    source, query = folder / "digits.npy", folder / "query.npy"
+    _save_once(source, kept)
+    _save_once(query, asked)
+
+    say(f"encoding {len(kept):,} digits into {folder / 'store'} ...")
+    settings = ingest.Settings(bits=STORE_BITS, keep_vectors="float32")
+    ingest.encode(source, folder / "store", settings)
+    say(f"searching for {QUERIES} digits that are not in it ...")
+    with bilsh.Store.open(folder / "store") as store:
+        hits = search(store, asked, NEIGHBOURS, mode="asymmetric")
+    neighbours(kept, asked, hits, folder / "neighbours.png")
+
     rows: list[Row] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bilsh.EncoderAdvice)
-        for n_bits in PICTURE_BITS:
-            print(f"encoding {len(images):,} digits with {n_bits} bits ...", file=sys.stderr, flush=True)
-            rows += measure(images, n_bits)
-    print(table([row for row in rows if row.n_bits == TABLE_BITS]))
-    picture(rows, picture_path)
-    print(f"\npicture: {picture_path}")
-    return 0
+        for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
+            say(f"measuring every method with {n_bits:,} bits ...")
+            rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
+    picture(rows, folder / "digits.png")
+    shown = [row for row in rows if row.n_bits == TABLE_BITS]
+    steps = [
+        f"bilsh search {folder / 'store'} --query {query} -k 5",
+        f"bilsh search {folder / 'store'} --id 17 --radius 200",
+        f"bilsh info {folder / 'store'}",
+        f"bilsh advise {source}",
+        "bilsh encode YOUR_PHOTOS/ -o store/",
+    ]
+    (folder / "report.html").write_text(report(shown, steps, folder), encoding="utf-8")
+    lines = [
+        table(shown), "", f"picture: {folder / 'digits.png'}", f"report: {folder / 'report.html'}", "",
+        "try next:", *(f"  {step}" for step in steps),
+    ]  # fmt: skip
+    data = {
+        "rows": [asdict(row) for row in rows],
+        "report": str(folder / "report.html"),
+        "store": str(folder / "store"),
+    }
+    return Told(data, lines)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _save_once(path: Path, array: NDArray[Any]) -> None:
+    # A file written anew would look changed to the store that was made from it.
+    if not path.exists():
+        with datasets.files.replace_file(path) as file:
+            np.save(file, array, allow_pickle=False)
+
+
+def report(rows: Sequence[Row], steps: Sequence[str], folder: Path) -> str:
+    """Return the report as one HTML page, pictures inside."""
+
+    def image(name: str) -> str:
+        data = base64.b64encode((folder / name).read_bytes()).decode()
+        return f'<img alt="{name}" src="data:image/png;base64,{data}">'
+
+    cells = [
+        (row.method, f"{row.n_bits:,}", f"{row.parameter_bytes:,}", f"{row.microseconds:.2f}",
+         f"{row.precision:.3f}", f"{row.recall:.3f}")
+        for row in rows
+    ]  # fmt: skip
+    header = ("method", "bits", "parameter bytes", "us per item", "mAP", f"recall@{RECALL_AT}")
+    body = "\n".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in cells)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    commands = html.escape("\n".join(steps))
+    return f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>bilsh demo</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
+table {{ border-collapse: collapse }} td, th {{ padding: .2rem .8rem; text-align: right }}
+td:first-child, th:first-child {{ text-align: left }} tr {{ border-bottom: 1px solid #ddd }}
+img {{ max-width: 100% }} pre {{ background: #f5f5f5; padding: 1rem; overflow-x: auto }}
+</style>
+<h1>Handwritten digits as binary codes</h1>
+<p>1,797 images of 8 x 8. Each becomes a code; the number of differing bits of two codes tells how similar the
+images are.</p>
+<h2>Searching</h2>
+<p>{QUERIES} digits that are not in the store, and the {NEIGHBOURS} items nearest to each by {STORE_BITS:,} bits. Above
+an item: its id, the angle between it and the query (radians) as the code tells it, and the 95 % interval of that
+angle.</p>
+{image("neighbours.png")}
+<h2>How good for how many bits</h2>
+<p>The paper's protocol: true neighbours are closer than the mean distance to the 50th neighbour. Dashed: methods of
+the paper; solid: ours.</p>
+{image("digits.png")}
+<table><tr>{head}</tr>
+{body}
+</table>
+<h2>Try next</h2>
+<pre>{commands}</pre>
+</html>
+"""

@@ -19,7 +19,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from os import PathLike
 from pathlib import Path
@@ -32,6 +32,7 @@ from bilsh.errors import CorruptEncoderError
 from bilsh.projections import MAPS, PROJECTIONS
 
 if TYPE_CHECKING:
+    from bilsh.coder import Coder
     from bilsh.encoders import Encoder
 
 MAGIC = b"BILSHENC"
@@ -44,7 +45,7 @@ PREFIX = "projection."
 Arrays = dict[str, NDArray[Any]]
 
 
-def _code_arrays(encoder: Encoder) -> Arrays:
+def _code_arrays(encoder: Coder) -> Arrays:
     """Return the arrays that determine the codes."""
     arrays: Arrays = {PREFIX + name: array for name, array in encoder.projection_.arrays().items()}
     arrays["outputs"], arrays["offsets"] = encoder.outputs_, encoder._offsets
@@ -53,7 +54,7 @@ def _code_arrays(encoder: Encoder) -> Arrays:
     return arrays
 
 
-def _code_settings(encoder: Encoder) -> dict[str, Any]:
+def _code_settings(encoder: Coder) -> dict[str, Any]:
     """Return the plain values that determine the codes."""
     return {
         "encoder": encoder.kind,
@@ -63,7 +64,7 @@ def _code_settings(encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def fingerprint(encoder: Encoder) -> str:
+def fingerprint(encoder: Coder) -> str:
     """SHA-256 over all that determines the codes of an encoder: settings first, then every array by name."""
     digest = hashlib.sha256(_dump(_code_settings(encoder)))
     for name, array in sorted(_code_arrays(encoder).items()):
@@ -183,9 +184,27 @@ def load_encoder(path: str | PathLike[str]) -> Encoder:
 
 def encoder_from_bytes(data: bytes, source: str = "the encoder data") -> Encoder:
     """Rebuild an encoder from the content of an encoder file; see :func:`load_encoder`."""
+    from bilsh.encoders import AngleEncoder, KernelEncoder
+
+    encoder: Encoder = _read(data, source, {"angle": AngleEncoder, "kernel": KernelEncoder}, _construct)
+    return encoder
+
+
+def coder_from_bytes(data: bytes, source: str = "the encoder data") -> Coder:
+    """Rebuild what encodes, without the scikit-learn estimator around it; same checks, same codes."""
+    from bilsh.coder import AngleCoder, KernelCoder
+
+    coder: Coder = _read(data, source, {"angle": AngleCoder, "kernel": KernelCoder}, _bare)
+    return coder
+
+
+def _read(
+    data: bytes, source: str, classes: dict[str, type[Any]], make: Callable[[type[Any], dict[str, Any]], Any]
+) -> Any:
     header, body = _checked_header(data, source)
     try:
-        return _restore(header, _read_arrays(header["arrays"], body))
+        encoder = make(classes[header["encoder"]], header)
+        return _restore(encoder, header, _read_arrays(header["arrays"], body))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CorruptEncoderError(
             f"{source} has a correct checksum but content that does not fit together: {error}."
@@ -238,9 +257,8 @@ def _read_arrays(table: list[dict[str, Any]], body: memoryview) -> Arrays:
     return arrays
 
 
-def _restore(header: dict[str, Any], arrays: Arrays) -> Encoder:
-    from bilsh.encoders import AngleEncoder, KernelEncoder
-
+def _construct(kind: type[Any], header: dict[str, Any]) -> Any:
+    """Make the unfitted estimator of the saved parameters."""
     params = dict(header["params"])
     if isinstance(params["projection"], dict):
         settings: dict[str, Any] = {
@@ -248,7 +266,19 @@ def _restore(header: dict[str, Any], arrays: Arrays) -> Encoder:
             for name, value in params["projection"].items()
         }
         params["projection"] = PROJECTIONS[settings.pop("name")](**settings)
-    encoder: Encoder = {"angle": AngleEncoder, "kernel": KernelEncoder}[header["encoder"]](**params)
+    return kind(**params)
+
+
+def _bare(kind: type[Any], header: dict[str, Any]) -> Any:
+    """Make a coder with those parameters that say what its bits mean."""
+    coder = kind()
+    for name in ("n_bits", "kernel", "nu", "thresholds"):
+        if name in header["params"]:
+            setattr(coder, name, header["params"][name])
+    return coder
+
+
+def _restore(encoder: Any, header: dict[str, Any], arrays: Arrays) -> Any:
     for name in encoder.FITTED:
         setattr(encoder, name, header["fitted"][name])
     encoder.input_shape_ = tuple(int(size) for size in header["input_shape"])
@@ -261,9 +291,9 @@ def _restore(header: dict[str, Any], arrays: Arrays) -> Encoder:
     drawn = {name.removeprefix(PREFIX): a for name, a in arrays.items() if name.startswith(PREFIX)}
     encoder.projection_ = map_class.restore(projection, drawn)
     encoder.outputs_, encoder._offsets, encoder._tau = arrays["outputs"], arrays["offsets"], arrays.get("tau")
-    if isinstance(encoder, AngleEncoder):
+    if encoder.kind == "angle":
         encoder.mean_ = arrays["mean_"]
-    elif isinstance(encoder, KernelEncoder):
+    else:
         encoder.difference_spectrum_ = arrays.get("difference_spectrum_")
     if encoder._scale != header["scale"] or len(encoder.outputs_) != encoder.n_bits:
         raise ValueError("the number of bits or the scale contradict the arrays")

@@ -9,36 +9,29 @@ from __future__ import annotations
 import warnings
 from abc import ABCMeta, abstractmethod
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bilsh import encoder_file, neighbourhood
+from bilsh import _native, encoder_file, neighbourhood
+from bilsh.coder import TURN, AngleCoder, Coder, KernelCoder
 from bilsh.errors import EncoderAdvice, InvalidInputError
 from bilsh.kernels import GAUSSIAN, SpectralDistribution, spectral_distribution
-from bilsh.projections import BilinearMap, DenseMap, Plan, Projection, as_projection
-from bilsh.projections.base import Bytes, Floats, Integers, LinearMap
+from bilsh.projections import BilinearMap, Projection, as_projection
+from bilsh.projections.base import Bytes, Integers
 from bilsh.validation import (
-    BLOCK_BYTES,
     as_descriptors,
     check_choice,
     check_integer,
     check_positive,
-    float32_blocks,
-    rows_per_block,
+    finite_blocks,
 )
 
 NORM_RATIO_BOUNDARY = 1.7
 """Below this ratio of centred norm to neighbour distance sign codes serve better, above it kernel codes."""
-
-STREAMED_BLOCK_BYTES = 128 << 20
-"""Descriptors that are encoded at a time where dense weights are regenerated for every block of them."""
-
-TURN = 2 * np.pi
 
 
 def seed_sequence(random_state: Any) -> np.random.SeedSequence:
@@ -52,29 +45,16 @@ def seed_sequence(random_state: Any) -> np.random.SeedSequence:
     return np.random.SeedSequence(check_integer("random_state", random_state, minimum=0))
 
 
-class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, Coder, metaclass=ABCMeta):  # type: ignore[misc]
     """What both encoders share. A fitted encoder is a projection that was drawn, and one offset per bit.
 
     The attributes below ``fit`` that end in an underscore are explained in the classes that users see.
     """
 
-    kind: ClassVar[str]
-    FITTED: ClassVar[tuple[str, ...]] = ("input_shape_", "norm_ratio_")
-    """Plain fitted attributes that travel in an encoder file beside the arrays."""
-
     n_bits: int
     projection: Any
     random_state: Any
     n_jobs: int | None
-
-    projection_: LinearMap
-    outputs_: Integers
-    input_shape_: tuple[int, ...]
-    n_features_in_: int
-    norm_ratio_: float
-    _offsets: Floats
-    _tau: Floats | None
-    _plan: Plan
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -100,7 +80,12 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
                 f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required to fit."
             )
         draws = [np.random.default_rng(s) for s in seed_sequence(self.random_state).spawn(4)]
-        self._fit(X, n_bits, projection, *draws)
+        try:
+            self._fit(X, n_bits, projection, *draws)
+        except _native.NonFiniteError:
+            raise InvalidInputError(
+                "The projection of the mean of X overflows float32. Scale the data first, e.g. X / np.abs(X).max()."
+            ) from None
         self._plan = self._compile()
         return self
 
@@ -116,14 +101,6 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         sample_rng: np.random.Generator,
     ) -> None:
         """Set projection_, outputs_, _offsets, _tau and what the subclass learns."""
-
-    @property
-    @abstractmethod
-    def _scale(self) -> float:
-        """Factor between the projection's outputs and the values that are quantised."""
-
-    def _compile(self) -> Plan:
-        return self.projection_.plan(self.outputs_, self._scale, self._offsets, self._tau)
 
     def _advise(self, other: str, better: bool) -> None:
         if better:
@@ -143,10 +120,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         if reset:
             self.input_shape_ = tuple(int(size) for size in X.shape[1:])
         elif X.ndim == 3 and X.shape[1:] != self.input_shape_:
-            fitted = "vectors" if len(self.input_shape_) == 1 else "matrices"
-            raise InvalidInputError(
-                f"X has matrix shape {X.shape[1:]}; this encoder was fitted on {fitted} of shape {self.input_shape_}."
-            )
+            raise InvalidInputError(self._wrong_shape(X))
         if X.ndim == 2:
             # scikit-learn compares names and number of columns; flat rows of fitted matrices have no names.
             validate_data(self, original, reset=reset, skip_check_array=True)
@@ -170,96 +144,20 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         uint8 array (n, ceil(n_bits / 8))
             Packed codes: bit r is ``codes[:, r // 8] >> (r % 8) & 1``; padding bits are zero.
         """
-        X = self._enter_fitted(X)
-        codes = np.empty((X.shape[0], self.n_bytes_), dtype=np.uint8)
-        n_jobs = effective_n_jobs(self.n_jobs)
-        # Regenerated weights are made anew for every block: larger blocks make them less often.
-        streamed = isinstance(self.projection_, DenseMap) and self.projection_.weights is None
-        for start, block in float32_blocks(X, STREAMED_BLOCK_BYTES if streamed else BLOCK_BYTES):
-            codes[start : start + len(block)] = self._plan.encode(block, n_jobs)
-        return codes
-
-    def phases(self, X: Any) -> Floats:
-        """Return the real values that the bits are made from, for asymmetric search.
-
-        Parameters
-        ----------
-        X : array (n, d) or (n, d_w, d_v)
-            Descriptors of the shape seen at fit.
-
-        Returns
-        -------
-        float32 array (n, n_bits)
-            Angle codes: w . (x - mean), a bit is [value >= 0]. Kernel codes: w . x / bandwidth + b in radians,
-            a bit is [cos(value) + t >= 0].
-        """
-        X = self._enter_fitted(X)
-        values = np.empty((X.shape[0], len(self.outputs_)), dtype=np.float32)
-        n_jobs = effective_n_jobs(self.n_jobs)
-        step = max(64, rows_per_block(len(self.outputs_)))
-        for start, block in float32_blocks(X):
-            for row in range(0, len(block), step):
-                part = self._plan.project(block[row : row + step], n_jobs)
-                values[start + row : start + row + len(part)] = part
-        return values if self._tau is None else values * np.float32(TURN)
+        # Defined here too, since scikit-learn's set_output wraps only what the estimator itself defines.
+        return super().transform(X)
 
     def _enter_fitted(self, X: Any) -> Any:
+        if hasattr(self, "_plan") and self._fits(X) and not hasattr(self, "feature_names_in_"):
+            return X
         check_is_fitted(self)
         return self._enter(X, reset=False)
 
     # -- what a fitted encoder tells ----------------------------------------------------------------
 
     @property
-    def n_bytes_(self) -> int:
-        """Bytes of a code."""
-        return -(-len(self.outputs_) // 8)
-
-    @property
     def _n_features_out(self) -> int:
         return self.n_bytes_
-
-    @property
-    def matrix_shape_(self) -> tuple[int, int] | None:
-        """(d_w, d_v) that a bilinear projection sees, zero-padding included; None for other projections."""
-        return self.projection_.matrix_shape if isinstance(self.projection_, BilinearMap) else None
-
-    @property
-    def grid_shapes_(self) -> tuple[tuple[int, int], ...] | None:
-        """Rows and columns of the grid that the pairs are taken from, or of several stacked ones; else None."""
-        return self.projection_.grid_shapes if isinstance(self.projection_, BilinearMap) else None
-
-    @property
-    def pairs_(self) -> Integers:
-        """I of Algorithm 1: bit r uses left vector ``pairs_[r, 0]`` and right vector ``pairs_[r, 1]``."""
-        return self._bilinear_map("pairs_").pairs[self.outputs_]
-
-    @property
-    def left_weights_(self) -> Floats:
-        """W (d_w, a): left projection vectors as columns."""
-        return self._bilinear_map("left_weights_").left.T
-
-    @property
-    def right_weights_(self) -> Floats:
-        """V (d_v, c): right projection vectors as columns."""
-        return self._bilinear_map("right_weights_").right.T
-
-    @property
-    def weights_(self) -> Floats:
-        """Weights (d, n_bits) of a dense projection, a column per bit. Made anew when they are not kept."""
-        if not isinstance(self.projection_, DenseMap):
-            raise AttributeError("weights_ exists for dense projections only; see projection_.")
-        return self.projection_.rows(0, self.projection_.n_outputs)[self.outputs_].T
-
-    def _bilinear_map(self, name: str) -> BilinearMap:
-        if not isinstance(self.projection_, BilinearMap):
-            raise AttributeError(f"{name} exists for bilinear projections only; see projection_.")
-        return self.projection_
-
-    @property
-    def parameter_bytes_(self) -> int:
-        """Bytes of all numbers that encoding needs."""
-        arrays = [*self.projection_.arrays().values(), self._offsets]
-        return sum(array.nbytes for array in arrays) + (0 if self._tau is None else self._tau.nbytes)
 
     # -- files -----------------------------------------------------------------------------------
 
@@ -267,7 +165,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
     def fingerprint(self) -> str:
         """SHA-256 of all that determines the codes, in hexadecimal."""
         check_is_fitted(self)
-        return encoder_file.fingerprint(self)
+        return super().fingerprint
 
     def to_bytes(self) -> bytes:
         """Return the encoder as the content of an encoder file; see :func:`bilsh.encoder_from_bytes`."""
@@ -327,7 +225,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         return tags
 
 
-class AngleEncoder(Encoder):
+class AngleEncoder(AngleCoder, Encoder):
     r"""Codes whose Hamming distance tells the angle between centred descriptors (eq. 1; bilinear: eq. 5).
 
     Bit r is :math:`[w_r^\top (x - \mu) \ge 0]`. With dense projections two codes differ in a fraction
@@ -374,10 +272,6 @@ class AngleEncoder(Encoder):
     (200, 13)
     """
 
-    kind: ClassVar[str] = "angle"
-
-    mean_: NDArray[np.float32]
-
     def __init__(
         self,
         n_bits: int = 1024,
@@ -401,7 +295,7 @@ class AngleEncoder(Encoder):
         sample_rng: np.random.Generator,
     ) -> None:
         total = np.zeros(self.n_features_in_)
-        for _, block in float32_blocks(X):
+        for _, block in finite_blocks(X):
             total += block.sum(axis=0, dtype=np.float64)
         mean = (total / X.shape[0]).astype(np.float32)
         self.mean_ = mean.reshape(self.input_shape_)
@@ -414,17 +308,8 @@ class AngleEncoder(Encoder):
         self._offsets = -self._compile().project(mean[None])[0]
         self._advise("KernelEncoder", self.norm_ratio_ > NORM_RATIO_BOUNDARY)
 
-    @property
-    def _scale(self) -> float:
-        return 1.0
 
-    @property
-    def offsets_(self) -> Floats:
-        """-w_r . mean of every bit."""
-        return self._offsets
-
-
-class KernelEncoder(Encoder):
+class KernelEncoder(KernelCoder, Encoder):
     r"""Codes whose Hamming distance tells a shift-invariant kernel (LSH-SIK, eq. 4; bilinear: eq. 8).
 
     Bit r is :math:`[\cos(w_r^\top x / \sigma + b_r) + t_r \ge 0]`. The defaults go past the paper: a scrambled,
@@ -479,13 +364,6 @@ class KernelEncoder(Encoder):
     >>> KernelEncoder(n_bits=100, bandwidth=3.0, random_state=0).fit(X).transform(X).shape
     (200, 13)
     """
-
-    kind: ClassVar[str] = "kernel"
-    FITTED: ClassVar[tuple[str, ...]] = (*Encoder.FITTED, "bandwidth_", "quadrature_")
-
-    bandwidth_: float
-    quadrature_: bool
-    difference_spectrum_: NDArray[np.float64] | None
 
     def __init__(
         self,
@@ -560,22 +438,6 @@ class KernelEncoder(Encoder):
             self.bandwidth_ = measured.bandwidth_distance
         else:
             self.bandwidth_ = check_positive("bandwidth", self.bandwidth)
-
-    @property
-    def _scale(self) -> float:
-        return 1.0 / (TURN * self.bandwidth_)
-
-    @property
-    def offsets_(self) -> NDArray[np.float64]:
-        """Phase b of every bit, in [0, 2 pi)."""
-        return TURN * self._offsets.astype(np.float64)
-
-    @property
-    def thresholds_(self) -> NDArray[np.float64]:
-        """Threshold t of every bit, in [-1, 1]."""
-        if self._tau is None:
-            raise AttributeError("thresholds_ exists for kernel codes only.")
-        return np.where(self._tau == np.float32(0.25), 0.0, -np.cos(TURN * self._tau.astype(np.float64)))
 
 
 def _paired_order(

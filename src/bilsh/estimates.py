@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from bilsh.calibration import AngleCalibration, Calibration, calibration_of
 from bilsh.codes import Codes, as_bytes, check_widths
@@ -318,7 +318,7 @@ def _quantity(of: str | None, calibration: Calibration) -> str:
 
 
 def _level(confidence: float) -> float:
-    return float(ndtri(0.5 + 0.5 * _between(confidence, "confidence")))
+    return NormalDist().inv_cdf(0.5 + 0.5 * _between(confidence, "confidence"))
 
 
 def _between(value: float, name: str) -> float:

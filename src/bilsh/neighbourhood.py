@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
-from bilsh.validation import float32_blocks
+from bilsh.validation import finite_blocks
 
 N_QUERIES = 300
 BANDWIDTH_NEIGHBOUR = 50
@@ -44,7 +43,7 @@ def sample_rows(X: Any, n_rows: int, rng: np.random.Generator) -> NDArray[np.flo
     n = X.shape[0]
     chosen = rng.permutation(n) if n <= n_rows else rng.choice(n, n_rows, replace=False)
     order = np.sort(chosen)  # ascending access suits mapped files
-    rows = np.concatenate([block for _, block in float32_blocks(X[order])])
+    rows = np.concatenate([block for _, block in finite_blocks(X[order])])
     return rows[np.searchsorted(order, chosen)]
 
 
@@ -97,6 +96,8 @@ def _mean_distance(rows: NDArray[np.float32], n_queries: int, rank: int, metric:
             block = squares[start : start + len(queries), None] - 2.0 * (queries @ rows.T) + squares
             block = np.sqrt(np.maximum(block, 0))
         else:
+            from scipy.spatial.distance import cdist
+
             block = cdist(queries, rows, "cityblock")
         block[np.arange(len(queries)), start + np.arange(len(queries))] = 0
         distances.append(np.partition(block, rank, axis=1)[:, rank])

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh.asymmetric import mean_weights, score_weights
 from bilsh.calibration import AngleCalibration, calibration_of
+from bilsh.coder import Coder
 from bilsh.codes import Codes, Neighbors, as_codes, at_least, check_widths, slab_widths, threads
-from bilsh.encoders import Encoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates import Estimate, estimate_distances, estimate_means
 from bilsh.explain import Explanation
@@ -59,7 +59,7 @@ class Index:
     def __init__(
         self,
         codes: ArrayLike,
-        encoder: Encoder | None = None,
+        encoder: Coder | None = None,
         *,
         ids: ArrayLike | None = None,
         vectors: ArrayLike | None = None,
@@ -109,7 +109,7 @@ class Index:
 
 def search_segments(
     segments: Sequence[Segment],
-    encoder: Encoder | None,
+    encoder: Coder | None,
     Q: Any,
     k: int = 10,
     *,
@@ -228,7 +228,7 @@ def search_segments(
 
 def _asymmetric(
     scan: Scan,
-    encoder: Encoder,
+    encoder: Coder,
     phases: NDArray[np.float32],
     queries: Codes,
     wanted: int,
@@ -278,14 +278,14 @@ def _rerank(
 
 
 def _estimate(
-    distances: NDArray[Any], encoder: Encoder | None, confidence: float, quantity: str | None
+    distances: NDArray[Any], encoder: Coder | None, confidence: float, quantity: str | None
 ) -> Estimate | None:
     if encoder is None or quantity is None:
         return None
     return estimate_distances(distances, encoder, confidence, of=quantity)
 
 
-def _quantity(similarity: str | None, encoder: Encoder | None) -> str | None:
+def _quantity(similarity: str | None, encoder: Coder | None) -> str | None:
     """What estimates call the similarity asked for."""
     if similarity is None or (encoder is None and similarity == "auto"):
         return None

@@ -100,7 +100,7 @@ def mnist(
     parts = {"all": ("train", "t10k"), "train": ("train",), "test": ("t10k",)}
     if part not in parts:
         raise InvalidInputError(f"part must be 'all', 'train' or 'test'; got {part!r}.")
-    folder = _mnist_folder(path, fetch)
+    folder = mnist_folder(path, fetch)
     images, labels = [], []
     for prefix in parts[part]:
         images.append(_idx_member(folder, f"{prefix}-images-idx3-ubyte", 3, verify))
@@ -113,7 +113,7 @@ def mnist(
     return Dataset("mnist", np.concatenate(images), np.concatenate(labels).astype(np.int64))
 
 
-def _mnist_folder(path: str | Path | None, fetch: bool) -> Path:
+def mnist_folder(path: str | Path | None, fetch: bool) -> Path:
     """Find the folder with the files; a place the user names is never silently passed over."""
     named = path if path is not None else os.environ.get("BILSH_MNIST")
     if named:

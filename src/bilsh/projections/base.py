@@ -7,11 +7,11 @@ order is random, so that the first of them are a fair sample of all.
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from bilsh.errors import InvalidInputError
 from bilsh.kernels import SpectralDistribution
@@ -67,10 +67,37 @@ class LinearMap(Protocol):
         """Inverse of :meth:`settings` and :meth:`arrays`; raises ValueError if they do not fit together."""
 
 
-class Projection(BaseEstimator):  # type: ignore[misc]
-    """Base of the four projections: settings only; nothing random lives here."""
+class Projection:
+    """Base of the four projections: settings only; nothing random lives here.
+
+    They follow scikit-learn's protocol of parameters (get_params, set_params, clone) without importing it.
+    """
 
     accepts_sparse: ClassVar[bool] = False
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name; `deep` changes nothing, as no setting is an estimator."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings by name."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise InvalidInputError(
+                    f"{type(self).__name__} has no setting {name!r}; it has {', '.join(known) or 'none'}."
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = signature(type(self)).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value != defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def draw(
         self,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.fft
 from numpy.typing import NDArray
 
 from bilsh import _native
@@ -44,6 +43,8 @@ class CirculantMap:
 
     def plan(self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None) -> Plan:
         """Compile the bits; see :class:`bilsh.projections.base.LinearMap`."""
+        import scipy.fft
+
         spectrum = scipy.fft.rfft(self.columns.astype(np.float64) * scale)
         return CirculantPlan(spectrum, self.signs, self.selected[outputs], offsets, tau)
 
@@ -101,12 +102,18 @@ class CirculantPlan:
         return codes
 
     def _project_block(self, X: Floats, n_jobs: int) -> Floats:
+        import scipy.fft
+
         n, d = X.shape
         outputs = np.empty((n, len(self.signs), d), dtype=np.float32)
         for block, (spectrum, signs) in enumerate(zip(self.spectrum, self.signs, strict=True)):
-            transformed = scipy.fft.rfft(X.astype(np.float64) * signs, workers=n_jobs)
-            outputs[:, block] = scipy.fft.irfft(transformed * spectrum, n=d, workers=n_jobs)
-        return np.take(outputs.reshape(n, -1), self.outputs, axis=1) + self.offsets
+            with np.errstate(invalid="ignore", over="ignore"):
+                transformed = scipy.fft.rfft(X.astype(np.float64) * signs, workers=n_jobs) * spectrum
+                outputs[:, block] = scipy.fft.irfft(transformed, n=d, workers=n_jobs)
+        values = np.take(outputs.reshape(n, -1), self.outputs, axis=1) + self.offsets
+        if not np.isfinite(values[:, 0]).all():  # NaN and infinity spread to every output
+            raise _native.NonFiniteError
+        return values
 
 
 class Circulant(Projection):

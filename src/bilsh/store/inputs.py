@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.encoders import Encoder
+from bilsh.coder import Coder
 from bilsh.errors import IncompatibleCodesError, InvalidInputError, InvalidTypeError
 from bilsh.store.manifest import Manifest, VectorKind
 from bilsh.store.segment import MAX_METADATA_BYTES
@@ -22,7 +22,7 @@ Rows = tuple[NDArray[np.uint8], Any, NDArray[Any] | None, list[bytes] | None]
 
 
 def encoded(
-    manifest: Manifest, encoder: Callable[[], Encoder], X: Any, ids: Any, metadata: Any
+    manifest: Manifest, encoder: Callable[[], Coder], X: Any, ids: Any, metadata: Any
 ) -> Iterator[Rows]:
     """Encode items batch by batch, and keep their vectors where the store does."""
     kept = manifest.keep_vectors

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bilsh.coder import Coder
 from bilsh.codes import Neighbors
-from bilsh.encoder_file import encoder_from_bytes
-from bilsh.encoders import Encoder
+from bilsh.encoder_file import coder_from_bytes, encoder_from_bytes
 from bilsh.errors import (
     CorruptEncoderError,
     CorruptStore,
@@ -38,6 +38,11 @@ from bilsh.store.segment import Segment
 from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, newest_version, open_snapshot
 from bilsh.store.writer import Writer
 
+if TYPE_CHECKING:
+    from bilsh.encoders import Encoder
+
+_Kind = TypeVar("_Kind", bound=Coder)
+
 
 class Store:
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
@@ -57,6 +62,7 @@ class Store:
         self._disk, self._path, self._writer, self._use_map = disk, path, writer, use_map
         self._snapshot: Snapshot | None = snapshot
         self._encoder: Encoder | None = None
+        self._coder: Coder | None = None
         self._changing = threading.RLock()
 
     @classmethod
@@ -86,7 +92,7 @@ class Store:
             raise InvalidInputError(
                 f"keep_vectors must be 'float32', 'float16' or None; got {keep_vectors!r}."
             )
-        if not isinstance(encoder, Encoder):
+        if not isinstance(encoder, Coder) or not hasattr(encoder, "to_bytes"):
             raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
         disk, where = _disk or Disk(), Path(path)
         data, fingerprint = encoder.to_bytes(), encoder.fingerprint
@@ -232,17 +238,32 @@ class Store:
     def encoder(self) -> Encoder:
         """The encoder, read from the store when first asked for."""
         if self._encoder is None:
-            file, data = self._now.encoder, self._now.encoder.array("encoder").tobytes()
-            try:
-                encoder = encoder_from_bytes(data, file.name)
-            except CorruptEncoderError as error:
-                raise CorruptStore(
-                    f"{file.name} holds no encoder that this bilsh can read: {error}"
-                ) from error
-            if encoder.fingerprint != self.fingerprint:
-                raise file.corrupt("holds another encoder than the manifest says")
-            self._encoder = encoder
+            self._encoder = self._read_encoder(encoder_from_bytes)
         return self._encoder
+
+    @property
+    def coder(self) -> Coder:
+        """What encodes, without the scikit-learn estimator around it: enough for search, and quick to load."""
+        if self._encoder is not None:
+            return self._encoder
+        if self._coder is None:
+            self._coder = self._read_encoder(coder_from_bytes)
+        return self._coder
+
+    @property
+    def encoder_data(self) -> bytes:
+        """Content of the encoder's file, as :meth:`bilsh.KernelEncoder.save` would write it."""
+        return self._now.encoder.array("encoder").tobytes()
+
+    def _read_encoder(self, read: Callable[[bytes, str], _Kind]) -> _Kind:
+        file = self._now.encoder
+        try:
+            encoder = read(self.encoder_data, file.name)
+        except CorruptEncoderError as error:
+            raise CorruptStore(f"{file.name} holds no encoder that this bilsh can read: {error}") from error
+        if encoder.fingerprint != self.fingerprint:
+            raise file.corrupt("holds another encoder than the manifest says")
+        return encoder
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -275,7 +296,7 @@ class Store:
             Number of items added.
         """
         return self._insert(
-            encoded(self._now.manifest, lambda: self.encoder, X, ids, metadata), overwrite=False
+            encoded(self._now.manifest, lambda: self.coder, X, ids, metadata), overwrite=False
         )
 
     def add_codes(
@@ -309,9 +330,7 @@ class Store:
             raise InvalidInputError(
                 "upsert needs ids: they say which items to replace. Use add for new items."
             )
-        return self._insert(
-            encoded(self._now.manifest, lambda: self.encoder, X, ids, metadata), overwrite=True
-        )
+        return self._insert(encoded(self._now.manifest, lambda: self.coder, X, ids, metadata), overwrite=True)
 
     def delete(self, ids: ArrayLike) -> int:
         """Delete items; durable when it returns. Ids that are not there are passed over.
@@ -336,8 +355,8 @@ class Store:
         """
         result = maintenance.verify(self._disk, self._path, deep)
         if deep:
-            self._encoder = None
-            _ = self.encoder
+            self._encoder = self._coder = None
+            _ = self.coder
         return result
 
     @staticmethod
@@ -435,7 +454,7 @@ class Store:
                 "Keep the vectors in the store and pass rerank=True."
             )
         found = search_segments(
-            self.segments, self.encoder, Q, k, mode=mode, delta=delta, radius=radius, where=chosen,
+            self.segments, self.coder, Q, k, mode=mode, delta=delta, radius=radius, where=chosen,
             candidates=candidates, rerank=rerank, similarity=similarity, confidence=confidence, n_jobs=n_jobs,
         )  # fmt: skip
         if self.id_kind != "str":

@@ -24,7 +24,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh_tridiagonal
 
 from bilsh.errors import InvalidInputError
 from bilsh.theory.kernels import Floats
@@ -79,7 +78,8 @@ def _gauss_rule(weight: Callable[[Floats], Floats], upper: float, n_nodes: int) 
         alphas.append(alpha)
         betas.append(beta)
         previous, current, previous_norm = current, (t - alpha) * current - beta * previous, norm
-    values, vectors = eigh_tridiagonal(np.array(alphas), np.sqrt(betas[1:]))
+    beside = np.diag(np.sqrt(betas[1:]), 1)
+    values, vectors = np.linalg.eigh(np.diag(alphas) + beside + beside.T)
     return np.sqrt(values), total * vectors[0] ** 2
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import dawsn
 
 from bilsh.errors import InvalidInputError
 from bilsh.theory._series import (
@@ -214,6 +213,8 @@ def gaussian_split(s: Floats, thresholds: str, nu: float | None = None) -> tuple
     thresholds, up to exp(-2 pi^2 / s^2), exp(-pi^2 / 2 s^2); elsewhere a few terms of the series are enough.
     """
     if thresholds == "random":
+        from scipy.special import dawsn
+
         border, orders = 0.7, np.arange(1.0, 13.0)
         small = 4 * np.pi**-1.5 * np.asarray(dawsn(np.minimum(s, 1.0) / np.sqrt(8)))
     else:

@@ -5,16 +5,18 @@ straight function of ln s at both ends; its inverse is kept as a cubic spline pe
 exact values, so a million fractions cost one table look-up each.
 """
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicSpline
 
 from bilsh.errors import InvalidInputError
 from bilsh.theory._series import SUPREMUM
 from bilsh.theory.distance import check_kernel, expected_hamming, hamming_gap
 from bilsh.theory.kernels import Floats, as_nonnegative, as_spectrum
+from bilsh.theory.spline import Spline
 
 
 def distance_from_hamming(
@@ -78,7 +80,8 @@ def distance_from_hamming(
     low, high = spline.x[0], spline.x[-1]
     u = spline(np.clip(logit, low, high))
     # Beyond the table both ends are straight lines: power laws of the distance.
-    u += spline(low, 1) * np.minimum(logit - low, 0) + spline(high, 1) * np.maximum(logit - high, 0)
+    first, last = spline.end_slopes
+    u = u + first * np.minimum(logit - low, 0) + last * np.maximum(logit - high, 0)
     return np.asarray(np.where(inside, np.exp(u), np.where(p > 0, np.inf, 0.0)))
 
 
@@ -109,7 +112,7 @@ def _direction(shape: ArrayLike | None, kernel: str) -> tuple[float, ...] | None
 @lru_cache(maxsize=64)
 def _inverse_spline(
     kernel: str, thresholds: str, nu: float | None, direction: tuple[float, ...] | None
-) -> CubicSpline[np.float64]:
+) -> Spline:
     """Cubic spline of ln s over ln(p / (P - p)), from exact values."""
     # Finest where p bends, coarse where ln p is a straight line of ln s.
     pieces = (
@@ -130,4 +133,4 @@ def _inverse_spline(
     p = expected_hamming(argument, kernel=kernel, thresholds=thresholds, nu=nu)
     gap = hamming_gap(argument, kernel=kernel, thresholds=thresholds, nu=nu)
     keep = gap > 1e-17  # no float64 fraction lies closer to the supremum
-    return CubicSpline(np.log(p[keep] / gap[keep]), u[keep])
+    return Spline.through(np.log(p[keep] / gap[keep]), u[keep])

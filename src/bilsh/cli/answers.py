@@ -1,0 +1,239 @@
+"""Answers of the commands that have more to say than a line."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import redirect_stdout
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bilsh.cli import show
+
+if TYPE_CHECKING:
+    from bilsh.codes import Neighbors
+    from bilsh.store import Store
+    from bilsh.workflows.advice import Advice
+
+Answer = tuple[dict[str, Any], list[str]]
+
+
+def when(seconds: int | None) -> str:
+    """Return a time in the local zone."""
+    return "?" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def _plain(value: Any) -> Any:
+    """Turn a NumPy scalar into JSON; infinity has no JSON and becomes null."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def show_neighbors(hits: Neighbors, store: Store, *, reranked: bool) -> None:
+    """Print the neighbours of every query: rank, id, distance, similarity with its interval."""
+    quantity = "angle" if store.coder.kind == "angle" else "kernel"
+    column = "exact distance" if reranked else "distance"
+    answers: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for number in range(len(hits.ids)):
+        found = [
+            {
+                "rank": rank,
+                "id": _plain(item),
+                column.replace(" ", "_"): _plain(distance),
+                quantity: _plain(value),
+                "interval": [_plain(end) for end in interval],
+            }
+            for rank, (item, distance, value, interval) in enumerate(
+                zip(hits.ids[number], hits.distances[number], hits.similarity[number], hits.interval[number],
+                    strict=True), 1,
+            )
+        ]  # fmt: skip
+        answers.append({"query": number, "neighbors": found})
+        rows = [
+            (hit["rank"], hit["id"], _number(hit[column.replace(" ", "_")]), _number(hit[quantity]),
+             " .. ".join(_number(end) for end in hit["interval"]))
+            for hit in found
+        ]  # fmt: skip
+        if len(hits.ids) > 1:
+            lines += [*([""] if lines else []), f"query {number}"]
+        header = ("rank", "id", column if reranked else "bits", quantity, "95 % interval")
+        lines += show.table(header, rows, left=("id",)) if rows else ["nothing found"]
+    explanation = hits.explain()
+    data = {
+        "bits": store.n_bits,
+        "items": len(store),
+        "mode": explanation.mode if explanation else None,
+        "quantity": quantity,
+        "confidence": 0.95,
+        "results": answers,
+    }
+    show.result(data, lines)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "inf"
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
+
+
+def describe_store(path: Path) -> Answer:
+    """Tell what a store holds and how it was made."""
+    from bilsh.store import Store
+    from bilsh.workflows.recipe import read_recipe
+
+    recipe = read_recipe(path)
+    versions = Store.versions(path)
+    with Store.open(path) as store:
+        encoder = store.coder
+        rows = sum(len(segment) for segment in store.segments)
+        disk = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+        data: dict[str, Any] = {
+            "path": str(path),
+            "items": len(store),
+            "deleted_rows": rows - len(store),
+            "bits": store.n_bits,
+            "encoder": encoder.kind,
+            "projection": encoder.projection_.kind,
+            "input_shape": list(encoder.input_shape_),
+            "norm_ratio": _plain(encoder.norm_ratio_),
+            "parameter_bytes": encoder.parameter_bytes_,
+            "fingerprint": store.fingerprint,
+            "ids": store.id_kind,
+            "keep_vectors": store.keep_vectors,
+            "segments": len(store.segments),
+            "bytes_on_disk": disk,
+            "version": store.version,
+            "versions": [v.version for v in versions],
+            "source": recipe.source["path"] if recipe else None,
+            "described_by": recipe.settings.describe if recipe and recipe.images else None,
+            "finished": recipe.finished if recipe else None,
+        }
+    ratio = data["norm_ratio"]
+    lines = show.facts(
+        [
+            ("items", f"{data['items']:,}" + (f" ({data['deleted_rows']:,} deleted rows wait for compaction)"
+                                              if data["deleted_rows"] else "")),
+            ("codes", f"{data['bits']:,} bits, {-(-data['bits'] // 8):,} bytes each"),
+            ("encoder", f"{data['encoder']} codes, {data['projection']} projection, "
+                        f"{show.size(data['parameter_bytes'])} of parameters"),
+            ("data", f"shape {tuple(data['input_shape'])}"
+                     + (f", norm ratio {ratio:.2f}" if ratio is not None else "")),
+            ("fingerprint", data["fingerprint"][:16]),
+            ("ids", {"int": "integers", "str": "names"}.get(str(data["ids"]), "none yet")),
+            ("vectors", data["keep_vectors"] or "not kept"),
+            ("on disk", f"{show.size(disk)} in {data['segments']} segments"),
+            ("version", f"{data['version']} (kept: {', '.join(map(str, data['versions']))})"),
+            *([("source", data["source"])] if recipe else []),
+            *([("images by", data["described_by"])] if data["described_by"] else []),
+        ]
+    )  # fmt: skip
+    if recipe and not recipe.finished:
+        lines.append("not finished: run the same `bilsh encode` again to go on")
+    return data, lines
+
+
+def advice_lines(found: Advice, source: Path) -> list[str]:
+    """Say the advice in words."""
+    angle = found.encoder == "angle"
+    hold = found.assumptions
+    return [
+        f"{found.rows:,} items of shape {found.item_shape}",
+        f"encoder      {'AngleEncoder, asymmetric queries' if angle else 'KernelEncoder'}: norm of the centred data is "
+        f"{found.norm_ratio:.2f} times the distance to the 10th neighbour ({'below' if angle else 'above'} 1.7)",
+        *([] if angle else [f"bandwidth    {found.bandwidth:.4g} (distance to the 50th neighbour)"]),
+        f"bits         {found.bits:,}: all of {found.pairs:,.0f} pairs within {found.error:g} of their expected "
+        f"fraction with confidence {found.confidence:g}",
+        f"memory       {show.size(found.code_bytes_per_million)} per million codes "
+        f"(float32 items: {show.size(found.vector_bytes_per_million)})",
+        f"time         {found.seconds_per_million:,.0f} s per million items, one thread, this machine",
+        f"the paper    its assumptions hold for {hold['assumptions']:.0%} of sampled pairs "
+        f"(norms {hold['norms']:.0%}, eigenvalue ratio {hold['ratio']:.0%}); Lemma 1 is true for "
+        f"{hold['lemma_1']:.0%}, Theorem 2 for {hold['theorem_2']:.0%}, Theorem 3 for {hold['theorem_3']:.0%}; "
+        "bilsh's estimates are exact and need none of them",
+        f"next         bilsh encode {source} -o store/ --bits {found.bits}",
+    ]
+
+
+def list_datasets() -> Answer:
+    """Tell which data sets there are and where."""
+    from bilsh.datasets.named import cache_folder, mnist_folder
+    from bilsh.errors import BilshError
+
+    try:
+        place = str(mnist_folder(None, fetch=False))
+    except BilshError:
+        place = f"not here; fetched into {cache_folder() / 'mnist'} when asked for, or set BILSH_MNIST"
+    rows = [
+        ("digits", "1,797", "8 x 8", "always there (scikit-learn)"),
+        ("mnist", "70,000", "28 x 28", place),
+    ]
+    names = ("name", "items", "shape", "where")
+    data = {"datasets": [dict(zip(names, row, strict=True)) for row in rows]}
+    return data, show.table(names, rows, left=("name", "where"))
+
+
+def write_dataset(name: str, path: Path) -> Answer:
+    """Write a data set as .npy, its labels beside it."""
+    from bilsh import datasets
+    from bilsh.datasets.files import replace_file
+
+    data = datasets.digits() if name == "digits" else datasets.mnist()
+    labels = path.with_suffix(".labels.npy")
+    for target, array in ((path, data.X), (labels, data.labels)):
+        with replace_file(target) as file:
+            np.save(file, array, allow_pickle=False)
+    answer = {
+        "name": name,
+        "items": len(data.X),
+        "shape": list(data.X.shape[1:]),
+        "files": [str(path), str(labels)],
+    }
+    return answer, [
+        f"{len(data.X):,} items of shape {data.X.shape[1:]} written to {show.clean(path)}",
+        f"labels written to {show.clean(labels)}",
+        f"next: bilsh encode {path} -o store/ --bits 1024",
+    ]
+
+
+def _finished_only(message: str) -> None:
+    """Tell what is done; what is only going on ("...") belongs on a terminal."""
+    if sys.stderr.isatty() or not message.endswith("..."):
+        show.note(message)
+
+
+def run_reproduction(figures: list[str], size: str, output: Path, **options: Any) -> Answer:
+    """Run the paper's experiments."""
+    reproduce: Any = import_module("bilsh.experiments").reproduce
+    done = reproduce(figures, size, output, progress=_finished_only, **options)
+    answer = {
+        "figures": figures,
+        "size": size,
+        "report": str(done.report),
+        "files": [str(file) for file in done.files],
+        "failures": done.failures,
+    }
+    return answer, [
+        *(f"{name} could not be made: {show.clean(why)}" for name, why in done.failures.items()),
+        f"report: {show.clean(done.report)}",
+    ]
+
+
+def run_benchmark(arguments: list[str]) -> int:
+    """Run the benchmark with its own arguments, and those that every command has."""
+    switches = {"--json", "--quiet", "-q", "--debug"} & set(arguments)
+    show.switches.json, show.switches.debug = "--json" in switches, "--debug" in switches
+    own = [argument for argument in arguments if argument not in switches]
+    main: Any = import_module("bilsh.benchmark").main
+    if not switches - {"--debug"}:
+        return int(main(own))
+    with redirect_stdout(sys.stderr if show.switches.json else StringIO()):
+        code = int(main(own))
+    place = next((own[i + 1] for i, name in enumerate(own[:-1]) if name == "--output"), "bilsh-bench")
+    if show.switches.json:
+        show.result({"exit_code": code, "output": place})
+    return code

@@ -1,0 +1,87 @@
+"""The program: one typer application, one place where errors become sentences and exit codes.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 damaged data, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from bilsh.cli import show
+from bilsh.errors import BilshError, CorruptEncoderError, CorruptStore
+
+FAILED, DAMAGED, INTERRUPTED = 1, 3, 130
+
+
+class Program(TyperGroup):
+    """The group of all commands; errors of any of them end here."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        warnings.showwarning = _show_warning
+        try:
+            value = super().invoke(ctx)
+            sys.stdout.flush()
+            return value
+        except KeyboardInterrupt:
+            if show.switches.debug:
+                raise
+            show.complain(
+                "interrupted. " + AFTER_INTERRUPT.get(str(ctx.invoked_subcommand), "Nothing was changed.")
+            )
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader has seen enough (| head). Python would complain once more when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except (BilshError, OSError, MemoryError) as error:
+            if show.switches.debug:
+                raise
+            show.complain(_sentence(error))
+            damaged = isinstance(error, CorruptStore | CorruptEncoderError)
+            raise typer.Exit(DAMAGED if damaged else FAILED) from None
+
+
+AFTER_INTERRUPT = {
+    "encode": "What was committed is safe; run the same command again to go on.",
+    "add": "Nothing of this call was added; run it again.",
+    "import": "Nothing of this call was added; run it again.",
+    "export": "No file was left half written; run it again.",
+    "compact": "The store is as before, or compacted; `bilsh verify` tells.",
+    "reproduce": "Run it again to go on.",
+}
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "out of memory. Use a smaller --batch, or fewer --jobs."
+    if isinstance(error, OSError) and not isinstance(error, BilshError):
+        where = f" ({error.filename})" if error.filename else ""
+        text = f"{error.strerror or error}{where}."
+        if not error.strerror:
+            text = str(error)
+        return " ".join([text, *getattr(error, "__notes__", [])])
+    return str(error)
+
+
+def _show_warning(message: Any, category: Any, filename: str, lineno: int, *rest: Any, **more: Any) -> None:
+    show.note(f"note: {message}")
+
+
+def main() -> None:
+    """Run the program and exit."""
+    from bilsh.cli.commands import app
+
+    try:
+        app(prog_name="bilsh")
+    except Exception as error:
+        if show.switches.debug:
+            raise
+        show.complain(f"{type(error).__name__}: {error} (this should not happen; --debug shows where).")
+        sys.exit(FAILED)

@@ -1,0 +1,110 @@
+"""Asking a store: queries from array files, from photographs, or by the id of an item."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.codes import Neighbors
+from bilsh.errors import InvalidInputError
+from bilsh.estimates import estimate_distances
+from bilsh.search import search_segments
+from bilsh.store import Store
+
+
+def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any]:
+    """Read queries (n, ...) from a file: rows of an array, or a photograph described as the store's images were.
+
+    Parameters
+    ----------
+    store : Store
+    path : path
+        Array file of (n, d), (n, d_w, d_v) or a single (d,); or an image.
+    key : str, optional
+        Which array of an .npz, HDF5 or Parquet file.
+    """
+    from bilsh.workflows.ingest import check_dimension
+    from bilsh.workflows.sources import check_finite, describe_image, is_image, open_rows
+
+    if is_image(path):
+        from bilsh.datasets.images import SkippedImage
+        from bilsh.workflows.recipe import read_recipe
+
+        recipe = read_recipe(store.path)
+        if recipe is None or not recipe.images:
+            raise InvalidInputError(
+                f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
+                "Describe it yourself and pass an array file."
+            )
+        found = describe_image(path, recipe.descriptor(), recipe.settings.max_side)
+        if isinstance(found, SkippedImage):
+            raise InvalidInputError(f"{path}: {found.reason}.")
+        return found[None]
+    rows = open_rows(path, key)
+    items = np.asarray(rows[:])
+    if items.ndim == 1:
+        items = items[None]
+    if items.ndim not in (2, 3):
+        raise InvalidInputError(f"{path} has shape {items.shape}; expected (n, d), (n, d_w, d_v) or (d,).")
+    check_finite(items, path)
+    check_dimension(store, items.shape[1:], path)
+    return items
+
+
+def parse_ids(store: Store, ids: list[str]) -> list[Any]:
+    """Turn ids from text into what the store uses: integers or strings."""
+    if store.id_kind == "str":
+        return list(ids)
+    try:
+        return [int(item) for item in ids]
+    except ValueError as error:
+        raise InvalidInputError(f"the ids of {store.path} are integers; {error}.") from None
+
+
+def search(store: Store, Q: Any, k: int = 10, *, of_codes: bool = False, **settings: Any) -> Neighbors:
+    """Search a store; ids in the answer are the caller's.
+
+    Parameters
+    ----------
+    store : Store
+    Q : array (q, d) or (q, d_w, d_v), or with `of_codes` codes (q, n_bytes)
+    k : int
+    of_codes : bool
+        Queries are codes of the store's encoder, as for "items like this one".
+    **settings
+        As in :func:`bilsh.search.search_segments`.
+    """
+    if not of_codes:
+        return store.search(Q, k, **settings)
+    hits = search_segments(store.segments, None, Q, k, n_bits=store.n_bits, **settings)
+    hits = _with_similarity(hits, store.coder)
+    if isinstance(hits.ids, list):
+        return replace(hits, ids=[store.external_ids(ids) for ids in hits.ids])
+    return replace(hits, ids=store.external_ids(hits.ids))
+
+
+def _with_similarity(hits: Neighbors, encoder: Any) -> Neighbors:
+    """Add what the distances mean; the same quantity that a search by items tells."""
+    of = "angle" if encoder.kind == "angle" else "kernel"
+    if isinstance(hits.ids, list):
+        told = [estimate_distances(distances, encoder, of=of) for distances in hits.distances]
+        return replace(hits, similarity=[t.value for t in told], interval=[t.sampling_interval for t in told])
+    found = estimate_distances(hits.distances, encoder, of=of)
+    return replace(hits, similarity=found.value, interval=found.sampling_interval)
+
+
+def read_ids(path: Path) -> list[Any]:
+    """Read ids from a file: integers of an .npy, or text with one id per line."""
+    if path.suffix.lower() == ".npy":
+        from bilsh.datasets.files import read_npy
+
+        numbers = read_npy(path)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise InvalidInputError(f"{path} holds {numbers.dtype} {numbers.shape}; expected integers (n,).")
+        return [int(number) for number in numbers]
+    lines = path.read_text("utf-8").splitlines()
+    return [line for line in lines if line]

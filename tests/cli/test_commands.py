@@ -1,0 +1,121 @@
+"""Every command as a user runs it, on arrays."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bilsh import Store, load_encoder
+from bilsh.cli.commands import app
+from cli.program import answer, bilsh, complaint
+
+COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
+
+
+def test_help_of_every_command_has_an_example():
+    assert {"demo", "encode", "add", "search", "delete", "info", "verify", "compact", "repair", "export", "import",
+            "reproduce", "bench", "datasets", "advise"} == set(COMMANDS)  # fmt: skip
+    for name in COMMANDS:
+        text = CliRunner().invoke(app, [name, "--help"] if name != "bench" else ["--help"]).output
+        assert f"bilsh {name}" in text or name in text
+
+
+def test_life_of_a_store(place):
+    told = answer("info", "store", cwd=place)
+    assert (told["items"], told["bits"], told["finished"], told["keep_vectors"]) == (
+        300,
+        200,
+        True,
+        "float32",
+    )
+
+    np.save(place / "q.npy", np.load(place / "x.npy")[[7]])
+    for mode in ("asymmetric", "hamming", "progressive"):
+        found = answer("search", "store", "--query", "q.npy", "-k", 3, "--mode", mode, cwd=place)
+        hits = found["results"][0]["neighbors"]
+        assert [hit["rank"] for hit in hits] == [1, 2, 3]
+        assert hits[0]["id"] == 7
+        assert hits[0]["distance"] == 0
+        assert hits[0]["interval"][0] <= hits[0][found["quantity"]] <= hits[0]["interval"][1]
+    exact = answer("search", "store", "--query", "q.npy", "-k", 3, "--rerank", cwd=place)
+    assert exact["results"][0]["neighbors"][0]["exact_distance"] == 0
+    text = bilsh("search", "store", "--id", 7, "-k", 2, cwd=place).stdout.splitlines()
+    assert text[0].split()[:3] == ["rank", "id", "bits"]
+    assert text[1].split()[:3] == ["1", "7", "0"]
+    near = answer("search", "store", "--id", 7, "--radius", 60, cwd=place)["results"][0]["neighbors"]
+    assert all(hit["distance"] <= 60 for hit in near)
+    assert len(near) >= 50
+
+    assert answer("delete", "store", 7, 8, 999, cwd=place) == {"deleted": 2, "asked": 3, "items": 298}
+    assert bilsh("delete", "store", 7, cwd=place, code=1).stdout.startswith("0 items deleted")
+    assert answer("compact", "store", cwd=place)["items"] == 298
+    assert answer("verify", "store", "--deep", cwd=place)["ok"]
+    assert answer("add", "store", "q.npy", cwd=place)["items"] == 299
+    versions = answer("repair", "store", cwd=place)["versions"]
+    back = answer("repair", "store", "--to-version", versions[0]["version"], cwd=place)
+    assert back["version"] > versions[-1]["version"]
+    assert answer("info", "store", cwd=place)["items"] == 298
+
+
+@pytest.mark.parametrize("form", ["npy", "parquet", "faiss"])
+def test_codes_come_back_as_they_went(place, form):
+    if form == "faiss":
+        pytest.importorskip("faiss")
+    files = answer("export", "store", "--to", form, "-o", f"out.{form}", cwd=place)["files"]
+    assert f"out.{form}" in files
+    assert answer("import", f"out.{form}", "-o", "again", cwd=place)["items"] == 300
+    with Store.open(place / "store") as old, Store.open(place / "again") as new:
+        assert new.fingerprint == old.fingerprint == load_encoder(place / "out.encoder").fingerprint
+        np.testing.assert_array_equal(new.get(range(300)).codes, old.get(range(300)).codes)
+
+
+def test_vectors_go_out_as_fvecs_if_they_are_kept(place, vectors):
+    bilsh("export", "store", "--to", "fvecs", "-o", "v.fvecs", cwd=place)
+    from bilsh.datasets import read_fvecs
+
+    np.testing.assert_array_equal(read_fvecs(place / "v.fvecs"), vectors)
+    with Store.open(place / "store") as store:
+        Store.create(place / "bare", store.encoder).close()
+    assert "keeps none" in complaint("export", "bare", "--to", "fvecs", cwd=place)
+
+
+def test_advice_names_encoder_bits_and_assumptions(place):
+    told = answer("advise", "x.npy", "--error", 0.1, "--pairs", 100, cwd=place)
+    assert told["encoder"] == "kernel"  # tight clusters far from each other
+    assert told["bits"] > 100
+    assert 0 <= told["assumptions"]["lemma_1"] <= 1
+    lines = CliRunner().invoke(app, ["advise", str(place / "x.npy"), "--error", "0.1"]).output
+    assert "encoder      KernelEncoder" in lines
+
+
+def test_datasets(tmp_path):
+    assert "digits" in bilsh("datasets").stdout
+    assert answer("datasets", "digits", "-o", tmp_path / "d.npy")["items"] == 1797
+    assert np.load(tmp_path / "d.npy").shape == (1797, 8, 8)
+
+
+def test_demo_tells_the_story(tmp_path):
+    text = bilsh("demo", "--quick", "-o", "demo", cwd=tmp_path).stdout
+    assert "BLSH-SIK, m = 5" in text
+    assert "try next:" in text
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 2
+    assert "http" not in page
+
+
+def test_completion_and_version():
+    assert "bilsh" in bilsh("--show-completion", "bash").stdout
+    assert bilsh("--version").stdout.startswith("bilsh ")
+
+
+def test_quiet_prints_nothing_but_errors(place):
+    done = bilsh("verify", "store", "--quiet", cwd=place)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert "does not exist" in complaint("encode", "nowhere.npy", "-o", "s", "--quiet", cwd=place)
+
+
+@pytest.mark.parametrize(
+    ("command", "module"), [("bench", "bilsh.benchmark"), ("reproduce", "bilsh.experiments")]
+)
+def test_long_programs_explain_themselves(command, module):
+    pytest.importorskip(module)
+    assert "--quick" in bilsh(command, "--help").stdout
