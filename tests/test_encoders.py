@@ -178,8 +178,8 @@ def test_quadrature_is_automatic_beyond_the_dimension(digits):
 
 def test_beyond_one_orthogonal_grid_further_grids_are_stacked(digits):
     encoder = bilsh.AngleEncoder(200, random_state=0).fit(digits)
-    assert encoder.grid_shapes_ == ((7, 8), (7, 8), (7, 8), (7, 8))
-    assert encoder.left_weights_.shape == (8, 28)
+    assert encoder.grid_shapes_ == ((8, 8), (8, 8), (8, 8), (3, 3))
+    assert encoder.left_weights_.shape == (8, 27)
 
 
 def test_orthogonal_factors_are_orthogonal_blocks(digits):

@@ -9,6 +9,7 @@ _SOURCES = {
     "cv2": ("opencv-python-headless", "images"),
     "faiss": ("faiss-cpu", "faiss"),
     "h5py": ("h5py", "data"),
+    "matplotlib": ("matplotlib", "plot"),
     "pyarrow": ("pyarrow", "data"),
     "pyarrow.compute": ("pyarrow", "data"),
     "pyarrow.parquet": ("pyarrow", "data"),

@@ -16,9 +16,12 @@ from bilsh._threads import thread_count
 from bilsh.errors import InvalidInputError
 from bilsh.projections import BilinearMap, DenseMap, Plan
 from bilsh.projections.base import Bytes, Floats, Integers, LinearMap
-from bilsh.validation import as_descriptors, float32_blocks, rows_per_block
+from bilsh.validation import BLOCK_BYTES, as_descriptors, float32_blocks, rows_per_block
 
 TURN = 2 * np.pi
+
+STREAMED_BLOCK_BYTES = 128 << 20
+"""Descriptors that are encoded at a time where dense weights are regenerated for every block of them."""
 
 
 class Coder:
@@ -79,7 +82,9 @@ class Coder:
         X = self._enter_fitted(X)
         codes = np.empty((X.shape[0], self.n_bytes_), dtype=np.uint8)
         n_jobs = thread_count(self.n_jobs)
-        for start, block in float32_blocks(X):
+        # Regenerated weights are made anew for every block: larger blocks make them less often.
+        streamed = isinstance(self.projection_, DenseMap) and self.projection_.weights is None
+        for start, block in float32_blocks(X, STREAMED_BLOCK_BYTES if streamed else BLOCK_BYTES):
             codes[start : start + len(block)] = self._plan.encode(block, n_jobs)
         return codes
 

@@ -52,14 +52,16 @@ def grid_shape(n_pairs: int, max_rows: int | None = None, max_columns: int | Non
 def stacked_grids(n_pairs: int, d_w: int, d_v: int) -> list[tuple[int, int]]:
     """Shapes of the independent grids, none larger than d_w x d_v, that together hold at least n_pairs pairs.
 
+    As many complete grids as fit, then one for the rest: the products of two orthogonal bases see all of a
+    difference, those of parts of them only some of it.
+
     Examples
     --------
     >>> stacked_grids(900, 28, 28), stacked_grids(60, 8, 8)
-    ([(21, 22), (21, 22)], [(8, 8)])
+    ([(28, 28), (11, 11)], [(8, 8)])
     """
-    n_grids = ceil(n_pairs / (d_w * d_v))
-    shares = [n_pairs // n_grids + (g < n_pairs % n_grids) for g in range(n_grids)]
-    return [grid_shape(share, d_w, d_v) for share in shares]
+    complete, rest = divmod(n_pairs, d_w * d_v)
+    return [(d_w, d_v)] * complete + ([grid_shape(rest, d_w, d_v)] if rest else [])
 
 
 def stacked_pairs(shapes: list[tuple[int, int]], n_pairs: int, rng: np.random.Generator) -> Pairs:

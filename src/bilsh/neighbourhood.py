@@ -119,7 +119,7 @@ def difference_spectrum(
     """
     rows = sample_rows(X, 512, rng)
     rank = min(matrices(rows[:1]).shape[1:])
-    n_pairs = int(np.clip(2**30 // rank**3, 8, 128))
+    n_pairs = int(np.clip(2**28 // rank**3, 8, 128))
     squares = np.square(rows, dtype=np.float64).sum(axis=1)
     distances = squares[:, None] - 2.0 * (rows @ rows.T) + squares
     np.fill_diagonal(distances, np.inf)

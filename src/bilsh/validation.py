@@ -99,19 +99,19 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
     return X
 
 
-def rows_per_block(d: int) -> int:
+def rows_per_block(d: int, block_bytes: int = BLOCK_BYTES) -> int:
     """Rows of d float32 numbers that make a block, a multiple of 64 so that lanes stay full."""
-    return max(64, BLOCK_BYTES // (4 * d) // 64 * 64)
+    return max(64, block_bytes // (4 * d) // 64 * 64)
 
 
-def float32_blocks(X: Any) -> Iterator[tuple[int, Floats]]:
+def float32_blocks(X: Any, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, Floats]]:
     """Yield (first row, rows as finite contiguous float32 of shape (rows, d)) over all of X.
 
     float32 rows that already lie right are passed on as views. The first value that is NaN, infinite or too
     large for float32 raises an error that names its place.
     """
     n, d = X.shape[0], int(np.prod(X.shape[1:]))
-    step = rows_per_block(d)
+    step = rows_per_block(d, block_bytes)
     for start in range(0, n, step):
         rows = X[start : start + step]
         block = np.asarray(rows.toarray() if is_sparse(X) else rows)

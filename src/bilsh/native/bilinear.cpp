@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t sign_bit = 0x80000000u;
 constexpr std::size_t projected_bytes = std::size_t{3} << 19;  // of stage 1's result for a block of rows: stays in L2
+constexpr std::size_t cached_bytes = std::size_t{3} << 19;     // of the items that pass stage 1 together
 constexpr std::size_t pairs_at_once = 48;
 
 std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
@@ -236,7 +237,11 @@ void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs)
         else
             run_tile(kernels, x + t * lanes * d_, items, output, t * lanes);
     });
-    if (tiles * lanes < n) run_few(kernels, x + tiles * lanes * d_, n - tiles * lanes, output, tiles * lanes, n_jobs);
+    // Few items share the blocks of rows, but only as many as stay in the cache meanwhile.
+    const std::size_t item_bytes = first_dim_ * second_dim_ * sizeof(float);
+    const std::size_t together = std::max<std::size_t>(cached_bytes / item_bytes, 1);
+    for (std::size_t item = tiles * lanes; item < n; item += together)
+        run_few(kernels, x + item * d_, std::min(together, n - item), output, item, n_jobs);
 }
 
 }  // namespace bilsh

@@ -1,0 +1,60 @@
+"""Near-duplicate retrieval: a rescaled or cropped copy of a photograph should find its original first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bilsh.encoders import Encoder
+from bilsh.evaluation import Neighborhoods, exact_neighbors, rank_codes, rank_scores, recall_at_k
+from bilsh.experiments.base import Rows
+from bilsh.experiments.inputs import COPIES, Inputs
+from bilsh.experiments.retrieval import FIT_ROWS, asymmetric_scores, fitted
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to search: its name, its encoder for (bits, seed), and whether the query keeps its real values."""
+
+    name: str
+    make: Callable[[int, int], Encoder]
+    asymmetric: bool = False
+
+
+def exact_rows(data: str, n_copies: int, inputs: Inputs) -> Rows:
+    """Recall at rank 1 by exact Euclidean distance: what a perfect code could reach."""
+    X = inputs.data(data).X
+    rows: Rows = []
+    for kind in COPIES:
+        originals, copies = inputs.copies(data, kind, n_copies)
+        found = exact_neighbors(np.asarray(copies), X, 1)[0][:, 0]
+        recall = float((found == originals).mean())
+        rows.append({"copy": kind, "method": "exact distance", "bits": None, "recall_at_1": recall})
+    return rows
+
+
+def duplicate_rows(
+    data: str, n_copies: int, candidates: Sequence[Candidate], bits: Sequence[int], seed: int, inputs: Inputs
+) -> Rows:
+    """Recall at rank 1, ties at their expected rank, for every kind of copy, candidate and code length."""
+    X = inputs.data(data).X
+    copies = {kind: inputs.copies(data, kind, n_copies) for kind in COPIES}
+    rows: Rows = []
+    for candidate in candidates:
+        for n_bits in bits:
+            encoder = candidate.make(n_bits, seed)
+            # Sign codes subtract the mean of the data, so they need a larger sample than kernel codes.
+            fitted(encoder, X, FIT_ROWS if encoder.kind == "kernel" else 16 * FIT_ROWS)
+            codes = encoder.transform(X)
+            for kind, (originals, queries) in copies.items():
+                truth = Neighborhoods.from_ids(originals[:, None])
+                if candidate.asymmetric:
+                    scores = asymmetric_scores(encoder, queries, codes, inputs.jobs)
+                    ranking = rank_scores(scores, truth)
+                else:
+                    ranking = rank_codes(encoder.transform(queries), codes, truth, n_jobs=inputs.jobs)
+                recall = float(recall_at_k(ranking, 1).mean())
+                rows.append({"copy": kind, "method": candidate.name, "bits": n_bits, "recall_at_1": recall})
+    return rows

@@ -1,0 +1,136 @@
+"""Other binary and compact codes at the same number of bytes: recall@10 of exact Euclidean neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import bilsh
+from bilsh._optional import optional
+from bilsh.codes import pack, top_k
+from bilsh.errors import MissingPackageError
+from bilsh.evaluation import exact_neighbors, recall_of_ids
+from bilsh.experiments.base import Rows
+from bilsh.experiments.retrieval import asymmetric_scores, fitted
+
+Floats = NDArray[np.float32]
+Found = NDArray[np.int64]
+
+K = 10
+RABITQ_FACTORS = 8
+"""Bytes of the two factors that RaBitQ keeps beside the bits of an item."""
+
+NEEDS_FAISS = "FAISS LSH, ITQ, RaBitQ and PQ are left out: they need faiss-cpu (pip install 'bilsh[bench]')."
+
+
+def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Floats, Floats]:
+    """Rows as float32 vectors, centred on the mean of the database: (queries, database)."""
+    rows = np.asarray(X, dtype=np.float32).reshape(len(X), -1)
+    order = np.random.default_rng(seed).permutation(len(rows))
+    queries, database = rows[order[:n_queries]], rows[order[n_queries:]]
+    mean = database.mean(axis=0, dtype=np.float64).astype(np.float32)
+    return queries - mean, database - mean
+
+
+def _kernel(Q: Floats, X: Floats, size: int, bandwidth: float, asymmetric: bool) -> Found:
+    encoder = fitted(bilsh.KernelEncoder(8 * size, bandwidth=bandwidth, random_state=0), X)
+    codes = encoder.transform(X)
+    return _nearest(encoder, Q, codes, asymmetric)
+
+
+def _angle(Q: Floats, X: Floats, size: int, bandwidth: float, asymmetric: bool) -> Found:
+    encoder = fitted(bilsh.AngleEncoder(8 * size, random_state=0), X, None)
+    return _nearest(encoder, Q, encoder.transform(X), asymmetric)
+
+
+def _nearest(encoder: Any, Q: Floats, codes: NDArray[np.uint8], asymmetric: bool) -> Found:
+    if not asymmetric:
+        return np.asarray(top_k(encoder.transform(Q), codes, K).ids)
+    return np.argsort(-asymmetric_scores(encoder, Q, codes), axis=1, kind="stable")[:, :K]
+
+
+def _signs(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+    if size != -(-X.shape[1] // 8):
+        return None
+    return np.asarray(top_k(pack(Q >= 0), pack(X >= 0), K).ids)
+
+
+def _searched(index: Any, Q: Floats, X: Floats) -> Found:
+    optional("faiss", "Peers").omp_set_num_threads(1)
+    index.train(X)
+    index.add(X)
+    return np.asarray(index.search(Q, K)[1])
+
+
+def _lsh(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found:
+    return _searched(optional("faiss", "FAISS LSH").IndexLSH(X.shape[1], 8 * size), Q, X)
+
+
+def _itq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+    if 8 * size > X.shape[1]:
+        return None
+    return _searched(optional("faiss", "ITQ").index_factory(X.shape[1], f"ITQ{8 * size},LSH"), Q, X)
+
+
+def _rabitq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+    dims = 8 * (size - RABITQ_FACTORS)
+    if not 8 <= dims <= X.shape[1]:
+        return None
+    faiss = optional("faiss", "RaBitQ")
+    if not hasattr(faiss, "IndexRaBitQ"):
+        return None
+    return _searched(faiss.index_factory(X.shape[1], f"PCAR{dims},RaBitQ"), Q, X)
+
+
+def _pq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+    d = X.shape[1]
+    if size > d or len(X) < 256:
+        return None
+    faiss = optional("faiss", "PQ")
+    padding = ((0, 0), (0, -d % size))
+    index = faiss.IndexPQ(d + (-d % size), size, 8)
+    # Small training sets are fine here; FAISS would print a warning for each sub-quantiser.
+    index.pq.cp.min_points_per_centroid = 1
+    return _searched(index, np.pad(Q, padding), np.pad(X, padding))
+
+
+Method = Callable[[Floats, Floats, int, float], Found | None]
+
+METHODS: dict[str, Method] = {
+    "ours: kernel, Hamming": lambda Q, X, size, b: _kernel(Q, X, size, b, False),
+    "ours: kernel, asymmetric": lambda Q, X, size, b: _kernel(Q, X, size, b, True),
+    "ours: sign, asymmetric": lambda Q, X, size, b: _angle(Q, X, size, b, True),
+    "sign of centred values": _signs,
+    "FAISS LSH": _lsh,
+    "ITQ": _itq,
+    "RaBitQ": _rabitq,
+    "PQ": _pq,
+}
+
+
+def peer_rows(X: NDArray[Any], size: int, bandwidth: float, n_queries: int, seed: int) -> Rows:
+    """Recall@10 of every method with codes of `size` bytes; methods without such a code, or FAISS, are left out.
+
+    Parameters
+    ----------
+    X : array (n, d_w, d_v)
+    size : int
+        Bytes per stored item, everything included.
+    bandwidth : float
+        For our kernel codes.
+    n_queries, seed : int
+    """
+    Q, database = split(X, n_queries, seed)
+    exact = exact_neighbors(Q, database, K)[0]
+    rows: Rows = []
+    for name, method in METHODS.items():
+        try:
+            found = method(Q, database, size, bandwidth)
+        except MissingPackageError:
+            continue
+        if found is not None:
+            rows.append({"method": name, "bytes": size, "recall_at_10": recall_of_ids(found, exact)})
+    return rows
