@@ -63,7 +63,7 @@ class Coder:
         """Check X against what was fitted; return an array (n, ...)."""
         if self._fits(X):
             return X
-        X = as_descriptors(X)
+        X = as_descriptors(X, accept_sparse=isinstance(self.projection_, DenseMap))
         if X.ndim == 3 and X.shape[1:] != self.input_shape_:
             raise InvalidInputError(self._wrong_shape(X))
         if X.ndim == 2 and X.shape[1] != self.n_features_in_:
