@@ -6,17 +6,25 @@ Encoding needs nothing else, above all not scikit-learn, whose import takes long
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh import encoder_file
+from bilsh import _native, encoder_file
 from bilsh._threads import thread_count
 from bilsh.errors import InvalidInputError
 from bilsh.projections import BilinearMap, DenseMap, Plan
 from bilsh.projections.base import Bytes, Floats, Integers, LinearMap
-from bilsh.validation import BLOCK_BYTES, as_descriptors, float32_blocks, rows_per_block
+from bilsh.validation import (
+    BLOCK_BYTES,
+    as_descriptors,
+    float32_blocks,
+    is_plain,
+    nonfinite_error,
+    rows_per_block,
+)
 
 TURN = 2 * np.pi
 
@@ -46,13 +54,15 @@ class Coder:
     @property
     def _scale(self) -> float:
         """Factor between the projection's outputs and the values that are quantised."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not say how its projections are scaled.")
 
     def _compile(self) -> Plan:
         return self.projection_.plan(self.outputs_, self._scale, self._offsets, self._tau)
 
     def _enter_fitted(self, X: Any) -> Any:
         """Check X against what was fitted; return an array (n, ...)."""
+        if self._fits(X):
+            return X
         X = as_descriptors(X, accept_sparse=isinstance(self.projection_, DenseMap))
         if X.ndim == 3 and X.shape[1:] != self.input_shape_:
             raise InvalidInputError(self._wrong_shape(X))
@@ -61,6 +71,10 @@ class Coder:
                 f"X has {X.shape[1]} features, but the encoder is expecting {self.n_features_in_} features as input."
             )
         return X
+
+    def _fits(self, X: Any) -> bool:
+        """Tell at once that X needs no check: a single item should not wait for its formalities."""
+        return is_plain(X) and X.ndim > 1 and X.shape[1:] == self.input_shape_
 
     def _wrong_shape(self, X: Any) -> str:
         fitted = "vectors" if len(self.input_shape_) == 1 else "matrices"
@@ -80,12 +94,10 @@ class Coder:
             Packed codes: bit r is ``codes[:, r // 8] >> (r % 8) & 1``; padding bits are zero.
         """
         X = self._enter_fitted(X)
-        codes = np.empty((X.shape[0], self.n_bytes_), dtype=np.uint8)
-        n_jobs = thread_count(self.n_jobs)
         # Regenerated weights are made anew for every block: larger blocks make them less often.
         streamed = isinstance(self.projection_, DenseMap) and self.projection_.weights is None
-        for start, block in float32_blocks(X, STREAMED_BLOCK_BYTES if streamed else BLOCK_BYTES):
-            codes[start : start + len(block)] = self._plan.encode(block, n_jobs)
+        rows = rows_per_block(self.n_features_in_, STREAMED_BLOCK_BYTES if streamed else BLOCK_BYTES)
+        codes: Bytes = self._run(self._plan.encode, X, rows, self.n_bytes_, np.uint8)
         return codes
 
     def phases(self, X: Any) -> Floats:
@@ -103,14 +115,26 @@ class Coder:
             a bit is [cos(value) + t >= 0].
         """
         X = self._enter_fitted(X)
-        values = np.empty((X.shape[0], len(self.outputs_)), dtype=np.float32)
-        n_jobs = thread_count(self.n_jobs)
-        step = max(64, rows_per_block(len(self.outputs_)))
-        for start, block in float32_blocks(X):
-            for row in range(0, len(block), step):
-                part = self._plan.project(block[row : row + step], n_jobs)
-                values[start + row : start + row + len(part)] = part
+        rows = rows_per_block(max(self.n_features_in_, len(self.outputs_)))
+        values: Floats = self._run(self._plan.project, X, rows, len(self.outputs_), np.float32)
         return values if self._tau is None else values * np.float32(TURN)
+
+    def _run(
+        self, method: Callable[[Floats, int], Any], X: Any, rows: int, width: int, dtype: type[Any]
+    ) -> NDArray[Any]:
+        """Pass descriptors through a method of the plan: as they lie, or converted in blocks of ``rows``."""
+        n_jobs = thread_count(self.n_jobs)
+        start, block = 0, X
+        try:
+            if is_plain(X):
+                block = X.reshape(len(X), self.n_features_in_)
+                return np.asarray(method(block, n_jobs))
+            result = np.empty((X.shape[0], width), dtype=dtype)
+            for start, block in float32_blocks(X, rows):
+                result[start : start + len(block)] = method(block, n_jobs)
+            return result
+        except _native.NonFiniteError:
+            raise nonfinite_error(X, start, block) from None
 
     @property
     def n_bytes_(self) -> int:

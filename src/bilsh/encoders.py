@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bilsh import encoder_file, neighbourhood
+from bilsh import _native, encoder_file, neighbourhood
 from bilsh.coder import TURN, AngleCoder, Coder, KernelCoder
 from bilsh.errors import EncoderAdvice, InvalidInputError
 from bilsh.kernels import GAUSSIAN, SpectralDistribution, spectral_distribution
@@ -27,7 +27,7 @@ from bilsh.validation import (
     check_choice,
     check_integer,
     check_positive,
-    float32_blocks,
+    finite_blocks,
 )
 
 NORM_RATIO_BOUNDARY = 1.7
@@ -80,7 +80,12 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
                 f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required to fit."
             )
         draws = [np.random.default_rng(s) for s in seed_sequence(self.random_state).spawn(4)]
-        self._fit(X, n_bits, projection, *draws)
+        try:
+            self._fit(X, n_bits, projection, *draws)
+        except _native.NonFiniteError:
+            raise InvalidInputError(
+                "The projection of the mean of X overflows float32. Scale the data first, e.g. X / np.abs(X).max()."
+            ) from None
         self._plan = self._compile()
         return self
 
@@ -143,6 +148,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         return super().transform(X)
 
     def _enter_fitted(self, X: Any) -> Any:
+        if hasattr(self, "_plan") and self._fits(X) and not hasattr(self, "feature_names_in_"):
+            return X
         check_is_fitted(self)
         return self._enter(X, reset=False)
 
@@ -288,7 +295,7 @@ class AngleEncoder(AngleCoder, Encoder):
         sample_rng: np.random.Generator,
     ) -> None:
         total = np.zeros(self.n_features_in_)
-        for _, block in float32_blocks(X):
+        for _, block in finite_blocks(X):
             total += block.sum(axis=0, dtype=np.float64)
         mean = (total / X.shape[0]).astype(np.float32)
         self.mean_ = mean.reshape(self.input_shape_)

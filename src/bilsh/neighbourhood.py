@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.validation import float32_blocks
+from bilsh.validation import finite_blocks
 
 N_QUERIES = 300
 BANDWIDTH_NEIGHBOUR = 50
@@ -43,7 +43,7 @@ def sample_rows(X: Any, n_rows: int, rng: np.random.Generator) -> NDArray[np.flo
     n = X.shape[0]
     chosen = rng.permutation(n) if n <= n_rows else rng.choice(n, n_rows, replace=False)
     order = np.sort(chosen)  # ascending access suits mapped files
-    rows = np.concatenate([block for _, block in float32_blocks(X[order])])
+    rows = np.concatenate([block for _, block in finite_blocks(X[order])])
     return rows[np.searchsorted(order, chosen)]
 
 

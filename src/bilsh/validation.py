@@ -61,7 +61,7 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
     """Return X as an array (n, d) or (n, d_w, d_v) of real numbers, or as a CSR matrix; nothing is copied yet.
 
     Only what the type and the shape can tell is checked here; the values are checked block by block in
-    :func:`float32_blocks`, so that a mapped file larger than memory may pass.
+    :func:`finite_blocks`, so that a mapped file larger than memory may pass.
     """
     if is_sparse(X):
         if not accept_sparse:
@@ -104,38 +104,53 @@ def rows_per_block(d: int, block_bytes: int = BLOCK_BYTES) -> int:
     return max(64, block_bytes // (4 * d) // 64 * 64)
 
 
-def float32_blocks(X: Any, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, Floats]]:
-    """Yield (first row, rows as finite contiguous float32 of shape (rows, d)) over all of X.
+def is_plain(X: Any) -> bool:
+    """Tell whether X is an array that the compiled core can read as it lies."""
+    return type(X) is np.ndarray and X.dtype == np.float32 and X.flags.c_contiguous
 
-    float32 rows that already lie right are passed on as views. The first value that is NaN, infinite or too
-    large for float32 raises an error that names its place.
+
+def float32_blocks(X: Any, rows: int | None = None) -> Iterator[tuple[int, Floats]]:
+    """Yield (first row, rows as contiguous float32 of shape (rows, d)) over all of X; values are not looked at.
+
+    float32 rows that already lie right are passed on as views.
     """
     n, d = X.shape[0], int(np.prod(X.shape[1:]))
-    step = rows_per_block(d, block_bytes)
+    step = rows_per_block(d) if rows is None else rows
     for start in range(0, n, step):
-        rows = X[start : start + step]
-        block = np.asarray(rows.toarray() if is_sparse(X) else rows)
+        part = X[start : start + step]
+        block = np.asarray(part.toarray() if is_sparse(X) else part)
         with np.errstate(over="ignore"):
-            flat = np.ascontiguousarray(block.reshape(len(block), d), dtype=np.float32)
-        bad = _native.first_nonfinite(flat)
-        if bad >= 0:
-            raise _nonfinite(X, start, block, flat, bad)
-        yield start, flat
+            yield start, np.ascontiguousarray(block.reshape(len(block), d), dtype=np.float32)
 
 
-def _nonfinite(X: Any, start: int, block: NDArray[Any], flat: Floats, bad: int) -> InvalidInputError:
-    """Explain the value at flat index ``bad`` of a block that begins at row ``start``."""
-    first = tuple(int(i) for i in np.unravel_index(bad, block.shape))
-    place = ", ".join(str(i) for i in (start + first[0], *first[1:]))
-    value = block[first]
+def finite_blocks(X: Any) -> Iterator[tuple[int, Floats]]:
+    """Yield as :func:`float32_blocks` does, and refuse NaN, infinity and numbers too large for float32."""
+    for start, block in float32_blocks(X):
+        if _native.first_nonfinite(block) >= 0:
+            raise nonfinite_error(X, start, block)
+        yield start, block
+
+
+def nonfinite_error(X: Any, start: int, block: Floats) -> InvalidInputError:
+    """Explain why the rows from ``start`` on, given as float32, cannot be projected."""
+    bad = _native.first_nonfinite(block)
+    last = start + len(block) - 1
+    if bad < 0:
+        return InvalidInputError(
+            f"A descriptor among rows {start} to {last} of X is so large that its projection overflows float32. "
+            "Scale the data first, e.g. X / np.abs(X).max()."
+        )
+    first = np.unravel_index(bad, (len(block), *X.shape[1:]))
+    place = tuple(int(i) for i in (start + first[0], *first[1:]))
+    value, text = X[place], ", ".join(str(i) for i in place)
     if np.isfinite(value):
         return InvalidInputError(
-            f"X[{place}] is {value!r}, which overflows float32. Scale the data first, e.g. X / np.abs(X).max()."
+            f"X[{text}] is {value!r}, which overflows float32. Scale the data first, e.g. X / np.abs(X).max()."
         )
     name = "NaN" if np.isnan(value) else "infinity (inf)"
-    rows = int((~np.isfinite(flat)).any(axis=1).sum())
-    axes = "axis=1" if block.ndim == 2 else "axis=(1, 2)"
+    rows = int((~np.isfinite(block)).any(axis=1).sum())
+    axes = "axis=1" if len(X.shape) == 2 else "axis=(1, 2)"
     return InvalidInputError(
-        f"X[{place}] is {name} (among rows {start} to {start + len(block) - 1} of {X.shape[0]}, {rows} have NaN or "
-        f"inf). Remove or impute them first, e.g. X = X[np.isfinite(X).all({axes})]."
+        f"X[{text}] is {name} (among rows {start} to {last} of {X.shape[0]}, {rows} have NaN or inf). "
+        f"Remove or impute them first, e.g. X = X[np.isfinite(X).all({axes})]."
     )

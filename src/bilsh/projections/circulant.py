@@ -107,9 +107,13 @@ class CirculantPlan:
         n, d = X.shape
         outputs = np.empty((n, len(self.signs), d), dtype=np.float32)
         for block, (spectrum, signs) in enumerate(zip(self.spectrum, self.signs, strict=True)):
-            transformed = scipy.fft.rfft(X.astype(np.float64) * signs, workers=n_jobs)
-            outputs[:, block] = scipy.fft.irfft(transformed * spectrum, n=d, workers=n_jobs)
-        return np.take(outputs.reshape(n, -1), self.outputs, axis=1) + self.offsets
+            with np.errstate(invalid="ignore", over="ignore"):
+                transformed = scipy.fft.rfft(X.astype(np.float64) * signs, workers=n_jobs) * spectrum
+                outputs[:, block] = scipy.fft.irfft(transformed, n=d, workers=n_jobs)
+        values = np.take(outputs.reshape(n, -1), self.outputs, axis=1) + self.offsets
+        if not np.isfinite(values[:, 0]).all():  # NaN and infinity spread to every output
+            raise _native.NonFiniteError
+        return values
 
 
 class Circulant(Projection):
