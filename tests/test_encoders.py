@@ -429,3 +429,42 @@ def test_encoders_survive_pickling(encoder, digits):
     copy = pickle.loads(pickle.dumps(encoder))
     np.testing.assert_array_equal(copy.transform(digits[:9]), encoder.transform(digits[:9]))
     assert copy.fingerprint == encoder.fingerprint
+
+
+@pytest.mark.parametrize("spread", [1e-2, 1e-5, 0.0])
+def test_tight_clusters_do_not_drown_in_rounding(spread):
+    rng = np.random.default_rng(1)
+    X = (rng.normal(size=(5, 64)).repeat(80, axis=0) + spread * rng.normal(size=(400, 64))).astype(np.float32)
+    encoder = bilsh.KernelEncoder(16, random_state=0).fit(X)
+    distances = np.linalg.norm(X.astype(np.float64)[:, None] - X.astype(np.float64), axis=2)
+    expected = np.sort(distances, axis=1)[:, 50].mean()
+    assert encoder.bandwidth_ == pytest.approx(expected if spread else 1.0, rel=0.01)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e20])
+def test_the_scale_of_the_data_does_not_matter(scale, digits):
+    plain = bilsh.KernelEncoder(16, random_state=0).fit(digits)
+    scaled = bilsh.KernelEncoder(16, random_state=0).fit(digits * scale)
+    assert scaled.bandwidth_ == pytest.approx(plain.bandwidth_ * scale, rel=1e-4)
+    assert scaled.norm_ratio_ == pytest.approx(plain.norm_ratio_, rel=1e-4)
+
+
+@pytest.mark.parametrize("projection", ["dense", "bilinear", "circulant", "hadamard"])
+def test_items_whose_phase_is_lost_are_refused(projection, digits):
+    encoder = bilsh.KernelEncoder(64, projection=projection, random_state=0).fit(digits)
+    with pytest.raises(bilsh.InvalidInputError, match="phase is lost"):
+        encoder.transform(digits[:40] * 1e9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_bits": 10**20}, "n_bits must be at most"),
+        ({"projection": bilsh.Bilinear(oversampling=10**9)}, "vectors on either side"),
+        ({"projection": bilsh.Bilinear(scramble="no")}, "scramble must be True or False"),
+        ({"projection": bilsh.Bilinear(orthogonal=1)}, "orthogonal must be True or False"),
+    ],
+)
+def test_slips_of_the_pen_are_refused_at_once(settings, message, digits):
+    with pytest.raises(bilsh.BilshError, match=message):
+        bilsh.AngleEncoder(16).set_params(**settings).fit(digits)

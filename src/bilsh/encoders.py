@@ -30,6 +30,9 @@ from bilsh.validation import (
     finite_blocks,
 )
 
+MAX_BITS = 2**28
+"""Longest code; distances are counted in 32 bits."""
+
 NORM_RATIO_BOUNDARY = 1.7
 """Below this ratio of centred norm to neighbour distance sign codes serve better, above it kernel codes."""
 
@@ -73,6 +76,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         self
         """
         n_bits = check_integer("n_bits", self.n_bits, minimum=1)
+        if n_bits > MAX_BITS:
+            raise InvalidInputError(f"n_bits must be at most {MAX_BITS}; got {n_bits}.")
         projection = as_projection(self.projection)
         X = self._enter(X, reset=True)
         if X.shape[0] == 0:

@@ -18,8 +18,11 @@ N_QUERIES = 300
 BANDWIDTH_NEIGHBOUR = 50
 ADVICE_NEIGHBOUR = 10
 MAX_REFERENCES = 16_384
-MAX_MULTIPLY_ADDS = 2**36
+MIN_REFERENCES = 64
+MAX_MULTIPLY_ADDS = 2**35
 """Bound on the work of one fit: queries x references x dimension."""
+MAX_SAMPLE_BYTES = 2**28
+"""Bound on the memory of the sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +68,17 @@ def measure(
         The distance that the kernel depends on.
     """
     n, d = X.shape[0], int(np.prod(X.shape[1:]))
-    n_queries = min(n, N_QUERIES)
-    affordable = max(
-        2 * n_queries, MAX_MULTIPLY_ADDS // (n_queries * d * (1 if metric == "euclidean" else 16))
-    )
-    references = sample_rows(X, min(n, MAX_REFERENCES, affordable), rng)
+    affordable = min(MAX_MULTIPLY_ADDS // (N_QUERIES * d), MAX_SAMPLE_BYTES // (8 * d))
+    if metric == "cityblock":
+        affordable //= 16  # its kernel is that much slower than a matrix product
+    n_references = min(n, MAX_REFERENCES, max(affordable, MIN_REFERENCES))
+    references = sample_rows(X, n_references, rng).astype(np.float64)
     if len(references) < 2:
         return Neighbourhood(1.0, np.nan)
-    centred = references - references.mean(axis=0, dtype=np.float64).astype(np.float32)
-    to_bandwidth = _mean_distance(centred, n_queries, _rank(BANDWIDTH_NEIGHBOUR, len(centred), n), metric)
-    to_advice = _mean_distance(centred, n_queries, _rank(ADVICE_NEIGHBOUR, len(centred), n), "euclidean")
+    centred = references - references.mean(axis=0)
+    bandwidth_rank = _rank(BANDWIDTH_NEIGHBOUR, len(centred), n)
+    to_bandwidth = _mean_distance(centred, bandwidth_rank, metric)
+    to_advice = _mean_distance(centred, _rank(ADVICE_NEIGHBOUR, len(centred), n), "euclidean")
     norm = float(np.linalg.norm(centred, axis=1).mean())
     return Neighbourhood(
         to_bandwidth if to_bandwidth > 0 else 1.0, norm / to_advice if to_advice > 0 else np.nan
@@ -86,26 +90,31 @@ def _rank(neighbour: int, n_references: int, n: int) -> int:
     return min(max(1, round(neighbour * (n_references - 1) / (n - 1))), n_references - 1)
 
 
-def _mean_distance(rows: NDArray[np.float32], n_queries: int, rank: int, metric: str) -> float:
-    """Mean distance of the first ``n_queries`` rows to their ``rank``-th neighbour; a row is not its own."""
+def _mean_distance(rows: NDArray[np.float64], rank: int, metric: str) -> float:
+    """Mean distance of up to 300 rows to their ``rank``-th neighbour; a row is not its own.
+
+    The neighbour is found by a matrix product, its distance is then computed from the difference itself, so that
+    duplicates and tight clusters do not drown in rounding.
+    """
+    squares = np.square(rows).sum(axis=1)
     distances = []
-    for start in range(0, n_queries, 50):
-        queries = rows[start : min(start + 50, n_queries)]
+    for start in range(0, min(len(rows), N_QUERIES), 50):
+        queries = rows[start : min(start + 50, N_QUERIES)]
         if metric == "euclidean":
-            squares = np.square(rows, dtype=np.float64).sum(axis=1)
             block = squares[start : start + len(queries), None] - 2.0 * (queries @ rows.T) + squares
-            block = np.sqrt(np.maximum(block, 0))
         else:
-            from scipy.spatial.distance import cdist
+            from scipy.spatial.distance import cdist  # only Laplacian kernels pay for the import
 
             block = cdist(queries, rows, "cityblock")
-        block[np.arange(len(queries)), start + np.arange(len(queries))] = 0
-        distances.append(np.partition(block, rank, axis=1)[:, rank])
+        block[np.arange(len(queries)), start + np.arange(len(queries))] = -np.inf
+        neighbour = np.argpartition(block, rank, axis=1)[:, rank]
+        order = 2 if metric == "euclidean" else 1
+        distances.append(np.linalg.norm(queries - rows[neighbour], ord=order, axis=1))
     return float(np.concatenate(distances).mean())
 
 
 def difference_spectrum(
-    X: Any, matrices: Callable[[NDArray[np.float32]], NDArray[np.float32]], rng: np.random.Generator
+    X: Any, matrices: Callable[[NDArray[np.float64]], NDArray[np.float64]], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Mean normalised spectrum of sampled differences, as the bilinear factors see them.
 
@@ -117,10 +126,11 @@ def difference_spectrum(
     array (min(d_w, d_v),)
         Descending, sums to 1. Flat if the sample has no two different descriptors.
     """
-    rows = sample_rows(X, 512, rng)
+    d = int(np.prod(X.shape[1:]))
+    rows = sample_rows(X, int(np.clip(MAX_SAMPLE_BYTES // (8 * d), 16, 512)), rng).astype(np.float64)
     rank = min(matrices(rows[:1]).shape[1:])
     n_pairs = int(np.clip(2**28 // rank**3, 8, 128))
-    squares = np.square(rows, dtype=np.float64).sum(axis=1)
+    squares = np.square(rows).sum(axis=1)
     distances = squares[:, None] - 2.0 * (rows @ rows.T) + squares
     np.fill_diagonal(distances, np.inf)
     nearest = distances.argmin(axis=1)[:n_pairs]
@@ -128,7 +138,7 @@ def difference_spectrum(
     far = rows[: len(nearest)] - rows[::-1][: len(nearest)]
     total = np.zeros(rank)
     for difference in np.concatenate([near, far]):
-        D = matrices(difference[None].astype(np.float64))[0]
+        D = matrices(difference[None])[0]
         gram = D @ D.T if D.shape[0] <= D.shape[1] else D.T @ D
         eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)
         if eigenvalues.sum() > 0:

@@ -31,6 +31,13 @@ def check_integer(name: str, value: Any, *, minimum: int) -> int:
     return int(value)
 
 
+def check_boolean(name: str, value: Any) -> bool:
+    """Return ``value`` as bool if it is one; else raise a typed error."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{name} must be True or False; got {value!r}.")
+    return bool(value)
+
+
 def check_positive(name: str, value: Any) -> float:
     """Return ``value`` as float if it is a finite number > 0; else raise a typed error."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
@@ -137,8 +144,8 @@ def nonfinite_error(X: Any, start: int, block: Floats) -> InvalidInputError:
     last = start + len(block) - 1
     if bad < 0:
         return InvalidInputError(
-            f"A descriptor among rows {start} to {last} of X is so large that its projection overflows float32. "
-            "Scale the data first, e.g. X / np.abs(X).max()."
+            f"A descriptor among rows {start} to {last} of X is so large that its projection overflows float32 or, for "
+            "kernel codes, lies so many bandwidths away that its phase is lost. Scale it like the data at fit."
         )
     first = np.unravel_index(bad, (len(block), *X.shape[1:]))
     place = tuple(int(i) for i in (start + first[0], *first[1:]))

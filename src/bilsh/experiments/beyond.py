@@ -403,4 +403,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     timed=True,
+    revision=2,
 )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import bilsh
 from bilsh import _native
+from bilsh.asymmetric import score_weights
 from bilsh.encoders import Encoder
 from bilsh.errors import EncoderAdvice
 from bilsh.evaluation import (
@@ -97,9 +98,7 @@ def fitted(encoder: Encoder, X: NDArray[Any], rows: int | None = FIT_ROWS) -> En
 def asymmetric_scores(
     encoder: Encoder, queries: NDArray[Any], codes: NDArray[np.uint8], jobs: int = 1
 ) -> NDArray[np.float32]:
-    r"""Scores (q, n) of stored codes when the query keeps its real values.
-
-    .. math:: \sum_r c_r (2 h_r - 1), \qquad c_r = \cos u_r \text{ (kernel)}, \; w_r^\top (x - \mu) \text{ (sign)}
+    """Scores (q, n) of stored codes when the query keeps its real values; see :mod:`bilsh.asymmetric`.
 
     Parameters
     ----------
@@ -108,10 +107,8 @@ def asymmetric_scores(
     codes : uint8 (n, bytes)
     jobs : int
     """
-    phases = encoder.phases(queries)
-    values = np.cos(phases) if encoder.kind == "kernel" else phases
-    weights = np.ascontiguousarray(2 * values, dtype=np.float32)
-    return _native.scores(weights, -values.sum(axis=1, dtype=np.float32), [codes], jobs)
+    weights, bias = score_weights(encoder, encoder.phases(queries))
+    return _native.scores(np.ascontiguousarray(weights), bias, [codes], jobs)
 
 
 def ranked(

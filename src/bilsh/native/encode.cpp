@@ -59,7 +59,7 @@ BitTable Bits::table() const {
 void Bits::finish_tile(const EncodeKernels& kernels, const float* values, std::size_t begin, std::size_t end,
                        std::size_t n_items, uint8_t* planes, Output output, std::size_t item) const {
     if (begin == 0)
-        for (std::size_t t = 0; t < n_items; ++t) output.look(values[t]);
+        for (std::size_t t = 0; t < n_items; ++t) output.look(values[t], limit());
     if (output.codes)
         kernels.quantize_tile(values, begin, end, table(), planes, plane_stride());
     else
@@ -74,7 +74,7 @@ void Bits::pack_tile(const EncodeKernels& kernels, const uint8_t* planes, std::s
 
 void Bits::finish_item(const EncodeKernels& kernels, const float* values, const uint32_t* index, float scale,
                        Output output, std::size_t item) const {
-    output.look(values[index[0]] * scale);
+    output.look(values[index[0]] * scale, limit());
     if (output.codes)
         kernels.quantize_item(values, index, scale, offset_.data(), tau_.empty() ? nullptr : tau_.data(), k_,
                               output.codes + item * bytes());

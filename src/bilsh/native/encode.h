@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -17,7 +18,8 @@
 
 namespace bilsh {
 
-// Thrown when the projection of an item is not finite: it holds NaN or infinity, or numbers that overflow.
+// Thrown when the projection of an item is useless: it holds NaN or infinity, or numbers so large that the projection
+// overflows or, for cosine bits, has lost its phase.
 struct NonFinite : std::domain_error {
     using std::domain_error::domain_error;
 };
@@ -31,8 +33,8 @@ struct Output {
     float* values = nullptr;
     std::atomic<bool>* nonfinite = nullptr;
 
-    void look(float value) const {
-        if (!std::isfinite(value)) nonfinite->store(true, std::memory_order_relaxed);
+    void look(float value, float limit) const {
+        if (!(std::fabs(value) <= limit)) nonfinite->store(true, std::memory_order_relaxed);
     }
 };
 
@@ -58,6 +60,9 @@ class Bits {
     const uint32_t* value() const { return value_.data(); }
 
   private:
+    // Beyond 2^20 turns a float32 tells the phase to no better than an eighth of a turn.
+    float limit() const { return tau_.empty() ? std::numeric_limits<float>::max() : 0x1p20f; }
+
     std::size_t k_;
     std::vector<uint32_t> value_, first_, position_;
     std::vector<float> offset_, tau_, sorted_offset_, sorted_tau_;

@@ -14,7 +14,10 @@ from bilsh import _native, designs
 from bilsh.errors import InvalidInputError
 from bilsh.kernels import SpectralDistribution
 from bilsh.projections.base import SIGNS, Floats, Integers, Plan, Projection
-from bilsh.validation import check_choice, check_integer
+from bilsh.validation import check_boolean, check_choice, check_integer
+
+MAX_SIDE = 2**24
+"""Most vectors on either side of an oversampled grid; more would be a slip of the pen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +187,11 @@ class Bilinear(Projection):
         d_w, d_v = self._matrix_shape(shape)
         factors_rng, pairs_rng, scramble_rng = rng.spawn(3)
         shapes, pairs = self._draw_pairs(n_outputs, d_w, d_v, pairs_rng)
-        factor = orthogonal_factor if self.orthogonal else gaussian_factor
+        factor = orthogonal_factor if check_boolean("orthogonal", self.orthogonal) else gaussian_factor
         left = _stack(factor, [rows for rows, _ in shapes], d_w, factors_rng)
         right = _stack(factor, [columns for _, columns in shapes], d_v, factors_rng)
         permutation = signs = None
-        if self.scramble:
+        if check_boolean("scramble", self.scramble):
             permutation = scramble_rng.permutation(d_w * d_v).astype(np.int32)
             signs = scramble_rng.choice(SIGNS, d_w * d_v)
         left_cost = len(left) * d_w * d_v + n_outputs * d_v
@@ -225,6 +228,10 @@ class Bilinear(Projection):
             shapes = stacked if self.orthogonal else [designs.grid_shape(n_pairs)]
             return shapes, designs.stacked_pairs(shapes, n_pairs, rng)
         side = ceil(m * sqrt(n_pairs))
+        if side > MAX_SIDE:
+            raise InvalidInputError(
+                f"oversampling={m} with {n_pairs} pairs asks for {side} vectors on either side; at most {MAX_SIDE} fit."
+            )
         select = designs.balanced_pairs if design == "balanced" else designs.random_pairs
         return [(side, side)], select(side, n_pairs, rng)
 
