@@ -149,15 +149,14 @@ def _tell_added(done: Any, then: str) -> None:
         show.note(f"skipped {path}: {reason}")
     if len(done.skipped) > 20:
         show.note(f"skipped {len(done.skipped) - 20} more")
-    lines = [
-        f"{done.added:,} items added to {done.store} ({done.encoder}, {done.bits:,} bits); it holds {done.items:,}"
-    ]
-    if done.resumed_at:
-        lines.insert(0, f"went on at item {done.resumed_at:,}")
-    show.result(
-        {**asdict(done), "skipped": [list(s) for s in done.skipped]},
-        [*map(show.clean, lines), f"next: {then}"],
-    )
+    codes = f"{done.encoder} codes of {done.bits:,} bits"
+    if done.resumed_at and not done.added:
+        lines = [f"nothing left to do: {done.store} holds {show.items(done.items)} ({codes})"]
+    else:
+        lines = [f"{show.items(done.added)} added to {done.store} ({codes}); it holds {done.items:,}"]
+        if done.resumed_at:
+            lines.insert(0, f"went on at item {done.resumed_at:,}")
+    show.result(asdict(done), [*map(show.clean, lines), f"next: {show.clean(then)}"])
 
 
 @app.command()

@@ -76,10 +76,13 @@ def _show_warning(message: Any, category: Any, filename: str, lineno: int, *rest
 
 def main() -> None:
     """Run the program and exit."""
-    from bilsh.cli.commands import app
-
     try:
+        from bilsh.cli.commands import app
+
         app(prog_name="bilsh")
+    except KeyboardInterrupt:
+        # Before any command began.
+        sys.exit(INTERRUPTED)
     except Exception as error:
         if show.switches.debug:
             raise
