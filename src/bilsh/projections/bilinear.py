@@ -16,6 +16,9 @@ from bilsh.kernels import SpectralDistribution
 from bilsh.projections.base import SIGNS, Floats, Integers, Plan, Projection
 from bilsh.validation import check_boolean, check_choice, check_integer
 
+TRANSPOSITION = 16
+"""What transposing an item costs, in multiply-adds per entry: the left side first reads items as they lie."""
+
 MAX_SIDE = 2**24
 """Most vectors on either side of an oversampled grid; more would be a slip of the pen."""
 
@@ -196,6 +199,8 @@ class Bilinear(Projection):
             signs = scramble_rng.choice(SIGNS, d_w * d_v)
         left_cost = len(left) * d_w * d_v + n_outputs * d_v
         right_cost = len(right) * d_w * d_v + n_outputs * d_w
+        if not self.scramble:
+            right_cost += TRANSPOSITION * d_w * d_v
         d = int(np.prod(shape))
         return BilinearMap(left, right, pairs, permutation, signs, d, left_cost <= right_cost, tuple(shapes))
 
