@@ -130,10 +130,11 @@ CODES = random_codes(0, 3, 4)
     [
         (lambda: bc.pack([0.5]), InvalidTypeError, r"dtype float64.*pack\(values >= 0\)"),
         (lambda: bc.pack([0, 2]), InvalidInputError, "0 or 1; got values from 0 to 2"),
+        (lambda: bc.pack([]), InvalidInputError, r"at least one bit per code; got shape \(0,\)"),
         (lambda: bc.pack(True), InvalidInputError, "at least one axis"),
         (lambda: bc.unpack(CODES, 33), InvalidInputError, "at most 32, the bits of these codes; got 33"),
-        (lambda: bc.unpack(CODES, 0), InvalidInputError, "n_bits must be at least 1; got 0"),
-        (lambda: bc.prefix(CODES, 8.0), InvalidTypeError, "n_bits must be an integer; got 8.0 of type float"),
+        (lambda: bc.unpack(CODES, 0), InvalidInputError, "n_bits must be >= 1; got 0"),
+        (lambda: bc.prefix(CODES, 8.0), InvalidTypeError, "n_bits must be a whole number >= 1; got 8.0"),
         (
             lambda: bc.prefix(CODES.astype(int), 8),
             InvalidTypeError,
@@ -142,8 +143,8 @@ CODES = random_codes(0, 3, 4)
         (lambda: bc.unpack(np.uint8(3)), InvalidInputError, "got a single number"),
         (lambda: bc.hamming(CODES, CODES[:, :3]), InvalidInputError, "equal length; got 4 and 3 bytes"),
         (lambda: bc.hamming(CODES[None], CODES), InvalidInputError, r"got shape \(1, 3, 4\)"),
-        (lambda: bc.top_k(CODES, CODES, 0), InvalidInputError, "k must be at least 1; got 0"),
-        (lambda: bc.top_k(CODES, CODES, True), InvalidTypeError, "k must be an integer; got True"),
+        (lambda: bc.top_k(CODES, CODES, 0), InvalidInputError, "k must be >= 1; got 0"),
+        (lambda: bc.top_k(CODES, CODES, True), InvalidTypeError, "k must be a whole number >= 1; got True"),
         (lambda: bc.top_k(CODES[0], CODES, 1), InvalidInputError, r"pass queries\[None, :\]"),
         (lambda: bc.top_k(CODES, CODES[:, 1:], 1), InvalidInputError, "got 4 and 3 bytes"),
         (lambda: bc.top_k(CODES, CODES, 1, n_jobs=0), InvalidInputError, "n_jobs must not be 0"),
@@ -152,10 +153,16 @@ CODES = random_codes(0, 3, 4)
             InvalidTypeError,
             "must be an integer or None",
         ),
-        (lambda: bc.within(CODES, CODES, -1), InvalidInputError, "radius must be at least 0; got -1"),
+        (lambda: bc.within(CODES, CODES, -1), InvalidInputError, "radius must be >= 0; got -1"),
         (lambda: bc.within(CODES, [["a"]], 1), InvalidTypeError, "codes must be packed codes of dtype uint8"),
     ],
 )
 def test_bad_arguments_are_told_what_to_do(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_more_than_all_is_all():
+    found = bc.top_k(CODES, CODES, 10**20)
+    assert found.ids.shape == (3, 3)
+    assert bc.top_k(CODES, CODES[:0], 10**20).ids.shape == (3, 0)

@@ -288,10 +288,10 @@ def test_rows_of_finds_unsorted_ids():
     [
         ({"mode": "graph"}, "mode must be one of"),
         ({"delta": 1.0}, "delta"),
-        ({"k": 0}, "k must be at least 1"),
-        ({"k": 2.5}, "k must be an integer"),
+        ({"k": 0}, "k must be >= 1"),
+        ({"k": 2.5}, "k must be a whole number"),
         ({"mode": "asymmetric", "radius": 3}, "without radius"),
-        ({"radius": -1}, "radius must be at least 0"),
+        ({"radius": -1}, "radius must be >= 0"),
         ({"where": [True, False]}, "2 booleans, there are 1797 items"),
         ({"where": ["a"]}, "where must be ids"),
         ({"rerank": True}, "not kept here"),
@@ -326,3 +326,11 @@ def test_an_index_refuses_what_does_not_fit():
     with pytest.raises(bilsh.InvalidInputError, match="equal length"):
         bilsh.Index(codes).search(codes[:1, :3])
     assert len(bilsh.Index(codes)) == len(codes)
+
+
+@pytest.mark.parametrize("mode", ["hamming", "progressive", "asymmetric"])
+@pytest.mark.parametrize("settings_", [{"k": 10**20}, {"k": 10**20, "candidates": 10**20}])
+def test_more_than_all_is_all(mode, settings_):
+    encoder = bilsh.KernelEncoder(n_bits=64, random_state=0).fit(DIGITS)
+    found = bilsh.Index(encoder.transform(DIGITS[:9]), encoder).search(DIGITS[:2], mode=mode, **settings_)
+    assert found.ids.shape == (2, 9)

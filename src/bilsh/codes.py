@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from bilsh import _native
 from bilsh._threads import thread_count
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.explain import Explanation
+from bilsh.validation import check_integer
 
 __all__ = ["Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"]
 
@@ -78,6 +78,8 @@ def pack(bits: ArrayLike) -> Codes:
     array([[1, 3]], dtype=uint8)
     """
     array = np.asarray(bits)
+    if array.ndim and not array.shape[-1]:
+        raise InvalidInputError(f"bits must have at least one bit per code; got shape {array.shape}.")
     if array.dtype != np.bool_ and not np.issubdtype(array.dtype, np.integer):
         raise InvalidTypeError(
             f"bits must be booleans or integers 0 and 1; got dtype {array.dtype}. "
@@ -172,7 +174,7 @@ def hamming(a: ArrayLike, b: ArrayLike, *, n_jobs: int | None = None) -> NDArray
     distances = _native.hamming_matrix(
         np.ascontiguousarray(np.atleast_2d(left)),
         np.ascontiguousarray(np.atleast_2d(right)),
-        threads(n_jobs),
+        thread_count(n_jobs),
     )
     return distances.reshape(left.shape[:-1] + right.shape[:-1])
 
@@ -203,7 +205,9 @@ def top_k(queries: ArrayLike, codes: ArrayLike, k: int, *, n_jobs: int | None = 
     """
     asked, stored = as_codes(queries, "queries"), as_codes(codes, "codes")
     check_widths(asked, stored, "queries", "codes")
-    ids, distances = _native.hamming_top_k(asked, [stored], at_least(k, 1, "k"), None, None, threads(n_jobs))
+    # More than all is all; zero codes still need a k that the scan accepts.
+    k = min(check_integer("k", k, minimum=1), max(1, len(stored)))
+    ids, distances = _native.hamming_top_k(asked, [stored], k, None, None, thread_count(n_jobs))
     return Neighbors(ids, distances)
 
 
@@ -232,8 +236,8 @@ def within(queries: ArrayLike, codes: ArrayLike, radius: int, *, n_jobs: int | N
     """
     asked, stored = as_codes(queries, "queries"), as_codes(codes, "codes")
     check_widths(asked, stored, "queries", "codes")
-    radius = min(at_least(radius, 0, "radius"), 8 * asked.shape[1])
-    offsets, ids, distances = _native.hamming_within(asked, [stored], radius, n_jobs=threads(n_jobs))
+    radius = min(check_integer("radius", radius, minimum=0), 8 * asked.shape[1])
+    offsets, ids, distances = _native.hamming_within(asked, [stored], radius, n_jobs=thread_count(n_jobs))
     spans = [slice(start, stop) for start, stop in pairwise(offsets.tolist())]
     return Neighbors([ids[span] for span in spans], [distances[span] for span in spans])
 
@@ -288,27 +292,9 @@ def check_widths(a: Codes, b: Codes, a_name: str, b_name: str) -> None:
 
 
 def _bits_within(n_bits: int, codes: Codes) -> int:
-    n_bits = at_least(n_bits, 1, "n_bits")
+    n_bits = check_integer("n_bits", n_bits, minimum=1)
     if n_bits > 8 * codes.shape[-1]:
         raise InvalidInputError(
             f"n_bits must be at most {8 * codes.shape[-1]}, the bits of these codes; got {n_bits}."
         )
     return n_bits
-
-
-def at_least(value: int, least: int, name: str) -> int:
-    """Check an integer argument."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        raise InvalidTypeError(f"{name} must be an integer; got {value!r} of type {type(value).__name__}.")
-    if value < least:
-        raise InvalidInputError(f"{name} must be at least {least}; got {value}.")
-    return int(value)
-
-
-def threads(n_jobs: int | None) -> int:
-    """Number of threads that n_jobs means, as in scikit-learn."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral)):
-        raise InvalidTypeError(f"n_jobs must be an integer or None; got {n_jobs!r}.")
-    if n_jobs == 0:
-        raise InvalidInputError("n_jobs must not be 0; use None or 1 for one thread, -1 for all cores.")
-    return thread_count(n_jobs)

@@ -12,14 +12,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bilsh._threads import thread_count
 from bilsh.asymmetric import mean_weights, score_weights
 from bilsh.calibration import AngleCalibration, calibration_of
 from bilsh.coder import Coder
-from bilsh.codes import Codes, Neighbors, as_codes, at_least, check_widths, slab_widths, threads
+from bilsh.codes import Codes, Neighbors, as_codes, check_widths, slab_widths
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates import Estimate, estimate_distances, estimate_means
 from bilsh.explain import Explanation
 from bilsh.scans import Found, Ids, Scan, Segment, Tally
+from bilsh.validation import check_integer
 
 __all__ = ["Index", "search_segments"]
 
@@ -168,7 +170,7 @@ def search_segments(
         `distances` are Hamming distances, after re-ranking exact ones. In asymmetric mode items are in the order of
         their scores, and similarities come from these.
     """
-    k = at_least(k, 1, "k")
+    k = check_integer("k", k, minimum=1)
     if mode not in MODES:
         raise InvalidInputError(f"mode must be one of {', '.join(MODES)}; got {mode!r}.")
     if not 0 <= delta < 1:
@@ -184,10 +186,10 @@ def search_segments(
         check_widths(queries, np.empty((0, width), dtype=np.uint8), "queries", "codes")
     bits = calibration_of(encoder).n_bits if encoder is not None else n_bits or 8 * queries.shape[1]
     tally = Tally()
-    scan = Scan(segments, _alive(segments, where), bits, threads(n_jobs), tally)
+    scan = Scan(segments, _alive(segments, where), bits, thread_count(n_jobs), tally)
 
     if radius is not None:
-        limit = min(at_least(radius, 0, "radius"), 8 * queries.shape[1])
+        limit = min(check_integer("radius", radius, minimum=0), 8 * queries.shape[1])
         lists = scan.within(queries, limit)
         estimates = [_estimate(far, encoder, confidence, quantity) for far in lists[1]]
         return Neighbors(
@@ -197,9 +199,11 @@ def search_segments(
             _explanation("hamming", "a radius is searched by a full scan", queries, segments, tally),
         )
 
-    wanted = k if candidates is None else max(k, at_least(candidates, 1, "candidates"))
+    wanted = k if candidates is None else max(k, check_integer("candidates", candidates, minimum=1))
     if candidates is None and rerank is not False:
         wanted = max(100, 10 * k)
+    # More than all is all; where there is nothing, the scans still need a number they accept.
+    wanted = min(wanted, max(1, sum(segment.slabs[0].shape[0] for segment in segments)))
     phases = encoder.phases(Q) if mode == "asymmetric" and encoder is not None else None
     if phases is not None and encoder is not None:
         found, reason = _asymmetric(scan, encoder, phases, queries, wanted, candidates, delta)
