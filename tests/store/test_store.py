@@ -287,3 +287,12 @@ def test_a_store_is_a_dictionary():
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     run_state_machine_as_test(AgainstADictionary, settings=quick)
+
+
+@pytest.mark.parametrize("ids", [[7, 8, 9], ["a", "b", "c"]])
+def test_deleting_counts_items_not_mentions(store, ids):
+    store.add(make_items(3), ids=ids)
+    first, second, third = ids
+    assert store.delete([first, first, second, first]) == 2
+    assert store.delete([first, third, third]) == 1
+    assert len(store) == 0

@@ -81,9 +81,12 @@ class Change:
     def bury(self, names: Names) -> int:
         """Mark rows as deleted; ids that are not there are passed over. Return how many were."""
         where, rows = locate(self._segments, names)
+        count = 0
         for number in np.unique(where[where >= 0]).tolist():
-            self._bury_rows(number, rows[where == number])
-        return int(np.count_nonzero(where >= 0))
+            doomed = np.unique(rows[where == number])
+            self._bury_rows(number, doomed)
+            count += len(doomed)
+        return count
 
     def merge_all(self) -> None:
         """Rewrite all segments as one, without dead rows."""

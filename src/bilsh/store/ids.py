@@ -96,8 +96,16 @@ def _as_array(ids: Any) -> NDArray[Any]:
     if isinstance(ids, np.ndarray):
         return ids
     items = list(ids) if not np.isscalar(ids) else ids
-    if isinstance(items, list) and items and all(isinstance(item, str) for item in items):
-        return np.array(items, dtype=object)
+    if isinstance(items, list):
+        # NumPy would make 1 of True, and '3' of 3 beside a string: another item's id.
+        kinds = set(map(type, items))
+        if kinds & {bool, np.bool_}:
+            index = next(i for i, item in enumerate(items) if isinstance(item, bool | np.bool_))
+            raise InvalidTypeError(
+                f"ids must be integers or strings; got bool: ids[{index}] is {items[index]}."
+            )
+        if any(issubclass(kind, str) for kind in kinds):
+            return np.array(items, dtype=object)
     try:
         return np.asarray(items)
     except (ValueError, OverflowError) as error:

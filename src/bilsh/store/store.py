@@ -338,7 +338,7 @@ class Store:
         Returns
         -------
         int
-            Number of items deleted.
+            Number of items deleted; an id given twice is one item.
         """
         with self._change() as change:
             return change.bury(as_names(ids, change.id_kind, unique=False))
@@ -378,10 +378,10 @@ class Store:
         where, rows = self._now.find(names)
         missing = np.flatnonzero(where < 0)
         if len(missing):
-            raise InvalidInputError(
-                f"id {show(names, int(missing[0]))} is not in the store (nor are {len(missing)} of "
-                f"{len(names)} in all)."
+            count = (
+                f" ({len(missing)} of the {len(names)} ids asked for are missing)" if len(names) > 1 else ""
             )
+            raise InvalidInputError(f"id {show(names, int(missing[0]))} is not in the store{count}.")
         manifest = self._now.manifest
         codes = np.empty((len(names), -(-manifest.n_bits // 8)), dtype=np.uint8)
         kept = manifest.keep_vectors
@@ -446,8 +446,8 @@ class Store:
             With the ids of this store; those of string stores are an object array of str.
         """
         chosen = None if where is None else np.asarray(where)
-        if chosen is not None and chosen.dtype != np.bool_:
-            chosen = self._numbers(as_names(chosen, self.id_kind, unique=False))
+        if chosen is not None and where is not None and chosen.dtype != np.bool_:
+            chosen = self._numbers(as_names(where, self.id_kind, unique=False))
         if self.id_kind == "str" and not isinstance(rerank, bool):
             raise InvalidInputError(
                 "an array to re-rank by is looked up by integer ids; this store has string ids. "
