@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bilsh import evaluation
-from bilsh.errors import InvalidInputError
+from bilsh.errors import BilshError, InvalidInputError
 from bilsh.evaluation import Neighborhoods, truth
 
 
@@ -75,6 +75,54 @@ def test_radius_is_strict_and_settled_in_full_precision():
     assert evaluation.exact_within(base[None], X, radius)[0].tolist() == [2]
     assert evaluation.exact_within(base[None], X, np.nextafter(radius, 1))[0].tolist() == [0, 2]
     assert evaluation.exact_within(base[None], X, 1e-5)[0].tolist() == []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda X: X + 1e8,
+        lambda X: X + np.where(np.arange(len(X)) % 2, 1e8, -1e8)[:, None],
+        lambda X: np.ldexp(X, -560),  # about 1e-169: squares vanish
+        lambda X: np.ldexp(X, 500),
+    ],
+    ids=["offset", "two offsets", "tiny", "huge"],
+)
+@pytest.mark.parametrize("block_bytes", [1 << 26, 1 << 10])
+def test_offset_and_scale_cost_no_digits(spoil, block_bytes, monkeypatch):
+    monkeypatch.setattr(truth, "_BLOCK_BYTES", block_bytes)
+    X = spoil(np.random.default_rng(0).normal(size=(300, 8)))
+    Q, data = X[:10], X[10:]
+    ids, distances = evaluation.exact_neighbors(Q, data, k=20)
+    for i, q in enumerate(Q):
+        order = sorted((dist(q, x), j) for j, x in enumerate(data))
+        assert ids[i].tolist() == [j for _, j in order[:20]]
+        np.testing.assert_allclose(distances[i], [value for value, _ in order[:20]], rtol=1e-14)
+        radius = 0.5 * (order[14][0] + order[15][0])
+        near = evaluation.exact_within(Q[i : i + 1], data, radius)[0].tolist()
+        assert near == sorted(j for _, j in order[:15])
+    drawn = np.sort(np.random.default_rng(1).choice(len(X), 10, replace=False)).tolist()
+    found = evaluation.ground_truth(X, n_queries=10, neighbor=5, max_neighbors=None, rng=1)
+    _, threshold, near, _, _ = brute_force_truth(X, drawn, 5, len(X))
+    assert found.threshold == pytest.approx(threshold, rel=1e-14)
+    assert [found.neighbors[i].tolist() for i in range(len(found.neighbors))] == list(near.values())
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([0, 3], "between 0 and 2.*got 0 to 3"),
+        ([-1, 1], "between 0 and 2.*got -1 to 1"),
+        ([True, False, True], r"integers.*got bool.*np\.flatnonzero"),
+        ([0.0, 1.0], "integers.*got float64"),
+        ([[0], [1]], r"got int64 \(2, 1\)"),
+    ],
+)
+def test_rows_must_be_rows_of_the_database(rows, message):
+    X = np.eye(3)
+    with pytest.raises(BilshError, match=message):
+        evaluation.exact_neighbors(X, X, 1, rows=rows)
+    with pytest.raises(BilshError, match=message):
+        evaluation.exact_within(X, X, 1.0, rows=rows)
 
 
 def test_ground_truth_reads_memory_maps(tmp_path):

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.errors import InvalidInputError
+from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.validation import check_integer
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -99,41 +100,82 @@ def _as_rows(X: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _squared_distances(
-    queries: NDArray[Any], data: NDArray[Any], rows: Ints | None = None
-) -> Iterator[tuple[int, Floats, Floats]]:
-    """Yield (first position, squared distances (q, block), database block in float64) block by block.
+    queries: Floats, data: NDArray[Any], rows: Ints | None = None
+) -> Iterator[tuple[int, Floats, Floats, Floats]]:
+    """Yield (first position, squared distances (q, block), their error bounds, the block) block by block.
 
-    Double precision costs twice the time of single precision and saves the second look at every pair near a
-    threshold: integers up to 2^24, such as pixels, come out exact, other data to about d * 1e-16.
+    One matrix product per block, in double precision, around a common centre, so that an offset of the data
+    costs no digits. The centre is whole: integers up to 2^24, such as pixels, come out exact.
     """
-    Q = np.asarray(queries, dtype=np.float64)
+    centre = np.rint(queries.mean(axis=0)) if len(queries) else 0.0
+    Q = queries - centre
     q_norms = np.einsum("ij,ij->i", Q, Q)[:, None]
     n = len(data) if rows is None else len(rows)
     step = max(1, _BLOCK_BYTES // (8 * max(data.shape[1], len(Q), 1)))
     for start in range(0, n, step):
         chosen = slice(start, start + step) if rows is None else rows[start : start + step]
         block = np.asarray(data[chosen], dtype=np.float64)
-        norms = np.einsum("ij,ij->i", block, block)
+        X = block - centre
+        norms = np.einsum("ij,ij->i", X, X)
         if not np.isfinite(norms).all():
             bad = start + int(np.flatnonzero(~np.isfinite(norms))[0])
             raise InvalidInputError(
                 f"Database row {bad if rows is None else rows[bad]} has NaN, inf or overflowing values. "
                 "Remove or impute such rows first, e.g. X = X[np.isfinite(X).all(axis=1)]."
             )
-        squared = Q @ block.T
+        squared = Q @ X.T
         squared *= -2.0
         squared += q_norms
         squared += norms
-        yield start, np.maximum(squared, 0.0, out=squared), block
+        # The three dot products err by at most d * eps * (|x|^2 + |y|^2) together; twice that covers the
+        # centring and the differences they are compared with, the last term what underflows.
+        numbers = np.finfo(np.float64)
+        slack = 2.0 * numbers.eps * (Q.shape[1] + 4) * (q_norms + norms) + 4.0 * Q.shape[1] * numbers.tiny
+        yield start, np.maximum(squared, 0.0, out=squared), slack, block
 
 
-def _checked_pair(queries: ArrayLike, database: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+def _distances(block: Floats, query: Floats) -> Floats:
+    """Distances (n,) by differences, not norms and products: a duplicate has distance 0 exactly."""
+    differences = block - query
+    squared = np.square(differences).sum(axis=1)
+    distances = np.sqrt(squared)
+    tiny = squared < 1e-280
+    # Squares of the smallest numbers vanish; a power of two lifts them without rounding.
+    lifted = np.sqrt(np.square(np.ldexp(differences[tiny], 600)).sum(axis=1))
+    distances[tiny] = np.ldexp(lifted, -600)
+    return np.asarray(distances)
+
+
+def _checked_pair(queries: ArrayLike, database: ArrayLike) -> tuple[Floats, NDArray[Any]]:
     Q, X = _as_rows(queries, "queries"), _as_rows(database, "database")
     if Q.shape[1] != X.shape[1]:
         raise InvalidInputError(f"queries have {Q.shape[1]} features, the database has {X.shape[1]}.")
-    if not np.isfinite(Q).all():
-        raise InvalidInputError("queries hold NaN or inf values. Remove or impute those rows first.")
+    Q = np.asarray(Q, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        bad = np.flatnonzero(~np.isfinite(np.square(Q).sum(axis=1)))
+    if len(bad):
+        raise InvalidInputError(
+            f"queries hold NaN, inf or overflowing values, first in row {bad[0]}. "
+            "Remove, impute or scale those rows first."
+        )
     return Q, X
+
+
+def _as_subset(rows: ArrayLike | None, n: int) -> Ints | None:
+    """Check row numbers of a database of n items."""
+    if rows is None:
+        return None
+    array = np.asarray(rows)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        hint = " Of a mask, give np.flatnonzero(mask)." if array.dtype == np.bool_ else ""
+        raise InvalidTypeError(
+            f"rows must be row numbers of the database, integers (m,); got {array.dtype} {array.shape}.{hint}"
+        )
+    if array.size and not 0 <= int(array.min()) <= int(array.max()) < n:
+        raise InvalidInputError(
+            f"rows must lie between 0 and {n - 1}, the rows of the database; got {array.min()} to {array.max()}."
+        )
+    return array.astype(np.int64)
 
 
 def exact_neighbors(
@@ -142,7 +184,8 @@ def exact_neighbors(
     """Find the k nearest database items of each query by Euclidean distance, without approximation.
 
     Works in blocks of the database (which may be memory-mapped); memory grows with the number of queries, not
-    with the number of items.
+    with the number of items. What the fast product of a block cannot decide is settled by differences, so
+    neither an offset nor a tiny scale of the data changes the answer.
 
     Parameters
     ----------
@@ -166,32 +209,24 @@ def exact_neighbors(
     (array([[1, 0]]), array([[1., 5.]]))
     """
     Q, X = _checked_pair(queries, database)
-    subset = None if rows is None else np.asarray(rows, dtype=np.int64)
+    subset = _as_subset(rows, len(X))
     n = len(X) if subset is None else len(subset)
-    if not 1 <= k <= n:
+    k = check_integer("k", k, minimum=1)
+    if k > n:
         raise InvalidInputError(f"k must lie between 1 and the {n} items of the database; got {k}.")
-    ids = np.empty((len(Q), 0), dtype=np.int64)
-    best = np.empty((len(Q), 0), dtype=np.float64)
-    for start, squared, _ in _squared_distances(Q, X, subset):
-        positions = np.arange(start, start + squared.shape[1])
-        merged = np.hstack([best, squared])
-        merged_ids = np.hstack([ids, np.broadcast_to(positions, squared.shape)])
-        keep = min(k, merged.shape[1])
-        worst = np.partition(merged, keep - 1, axis=1)[:, keep - 1 : keep]
-        ids, best = np.empty((len(Q), keep), dtype=np.int64), np.empty((len(Q), keep))
-        for i, candidates in enumerate(merged <= worst):
-            # Equal distances stand in the order of their ids (older blocks first): a stable sort keeps it.
-            columns = np.flatnonzero(candidates)
-            columns = columns[np.argsort(merged[i, columns], kind="stable")[:keep]]
-            ids[i], best[i] = merged_ids[i, columns], merged[i, columns]
-    distances = np.empty_like(best)
-    for i, found in enumerate(ids):
-        # Differences, not norms and products: a duplicate has distance 0 exactly.
-        near = np.asarray(X[found if subset is None else subset[found]], dtype=np.float64)
-        distances[i] = np.sqrt(np.square(near - Q[i]).sum(axis=1))
-        order = np.lexsort((found, distances[i]))
-        ids[i], distances[i] = found[order], distances[i, order]
-    return ids, distances
+    ids = np.full((len(Q), k), -1, dtype=np.int64)
+    best = np.full((len(Q), k), np.inf)
+    for start, squared, slack, block in _squared_distances(Q, X, subset):
+        # Whatever the error bounds cannot exclude from the nearest k is settled by differences.
+        farthest = np.hstack([np.square(best) * (1 + 1e-15), squared + slack])
+        limit = np.partition(farthest, k - 1, axis=1)[:, k - 1 : k]
+        for i, possible in enumerate(squared - slack <= limit):
+            columns = np.flatnonzero(possible)
+            merged = np.concatenate([best[i], _distances(block[columns], Q[i])])
+            merged_ids = np.concatenate([ids[i], start + columns])
+            order = np.lexsort((merged_ids, merged))[:k]
+            ids[i], best[i] = merged_ids[order], merged[order]
+    return ids, best
 
 
 def exact_within(
@@ -212,17 +247,16 @@ def exact_within(
     Neighborhoods
     """
     Q, X = _checked_pair(queries, database)
-    subset = None if rows is None else np.asarray(rows, dtype=np.int64)
-    q_norms = np.square(Q, dtype=np.float64).sum(axis=1)[:, None]
+    subset = _as_subset(rows, len(X))
+    if not radius >= 0:
+        raise InvalidInputError(f"radius must be >= 0; got {radius}.")
     found: list[list[Ints]] = [[] for _ in Q]
-    for start, squared, block in _squared_distances(Q, X, subset):
+    for start, squared, slack, block in _squared_distances(Q, X, subset):
         inside = squared < radius * radius
-        # The three dot products err by at most d * eps * (|x|^2 + |y|^2) together; twice that to be safe.
-        slack = 2.0 * np.finfo(np.float64).eps * (X.shape[1] + 4) * (q_norms + np.square(block).sum(axis=1))
         unsure = np.abs(squared - radius * radius) <= slack
         for i, row in enumerate(inside):
             close = np.flatnonzero(unsure[i])
-            row[close] = np.sqrt(np.square(block[close] - Q[i]).sum(axis=1)) < radius
+            row[close] = _distances(block[close], Q[i]) < radius
             found[i].append(start + np.flatnonzero(row))
     return Neighborhoods.from_ids([np.concatenate([np.empty(0, np.int64), *parts]) for parts in found])
 
