@@ -47,6 +47,19 @@ def test_fvecs_is_the_documented_layout(tmp_path):
     np.testing.assert_array_equal(datasets.read_fvecs(path), [[1.5, -2.0], [3.0, 4.0]])
 
 
+def test_fvecs_holds_what_float32_holds(tmp_path):
+    path = tmp_path / "x.fvecs"
+    for X in (
+        [[2**24, -(2**62)]],
+        [[np.inf, np.nan]],
+        [[0.1, 3e38]],
+        np.array([[2**63]], np.uint64),
+        [[True]],
+    ):
+        datasets.write_vecs(path, X)
+        np.testing.assert_array_equal(datasets.read_fvecs(path), np.asarray(X).astype(np.float32))
+
+
 def test_empty_vecs_file_has_no_rows(tmp_path):
     datasets.write_vecs(tmp_path / "x.ivecs", np.empty((0, 3), np.int32))
     assert datasets.read_ivecs(tmp_path / "x.ivecs").shape == (0, 0)
@@ -78,6 +91,11 @@ def test_false_vecs_headers_are_refused(content, tmp_path):
         ("x.ivecs", [[0.5]], "whole numbers"),
         ("x.ivecs", [[np.nan]], "whole numbers"),
         ("x.fvecs", [1.0], "shape"),
+        ("x.fvecs", [[0.0, 1e300]], "beyond float32"),
+        ("x.fvecs", [[0, 2**24 + 1]], "integers that float32 cannot hold"),
+        ("x.fvecs", [[2**63 - 1]], "integers that float32 cannot hold"),
+        ("x.fvecs", np.array([[2**64 - 1]], np.uint64), "integers that float32 cannot hold"),
+        ("x.fvecs", np.array([[2**31 - 1]], np.int32), "integers that float32 cannot hold"),
         ("x.txt", [[1.0]], "must end in"),
     ],
 )

@@ -204,13 +204,14 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
 def write_vecs(path: PathLike, X: ArrayLike) -> None:
     """Write (n, d) numbers as .fvecs (float32), .bvecs (uint8) or .ivecs (int32), by the suffix.
 
-    Values that the format cannot hold are refused rather than changed (float64 is rounded to float32).
+    Values that the format cannot hold are refused rather than changed; only fractions are rounded, to float32.
 
     Parameters
     ----------
     path : path
     X : array (n, d)
-        Written in blocks, so it may be memory-mapped.
+        Written in blocks, so it may be memory-mapped. The format keeps d with every row: an array without rows
+        makes an empty file, which is read as (0, 0).
     """
     file = Path(path)
     items = {".fvecs": "<f4", ".bvecs": "u1", ".ivecs": "<i4"}
@@ -224,13 +225,31 @@ def write_vecs(path: PathLike, X: ArrayLike) -> None:
     with replace_file(file) as out:
         for start in range(0, len(data), step):
             block = data[start : start + step]
-            values = (
-                np.ascontiguousarray(block, dtype=item) if item.kind == "f" else _as_integers(block, item)
-            )
+            values = _as_floats(block, item) if item.kind == "f" else _as_integers(block, item)
             rows = np.empty((len(block), 4 + data.shape[1] * item.itemsize), dtype=np.uint8)
             rows[:, :4] = np.frombuffer(np.array(data.shape[1], dtype="<i4").tobytes(), dtype=np.uint8)
             rows[:, 4:] = values.view(np.uint8)
             out.write(rows.tobytes())
+
+
+def _as_floats(block: NDArray[Any], item: np.dtype[Any]) -> NDArray[Any]:
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(block, dtype=item)
+    if block.dtype.kind in "iu":
+        # Compared as integers: floats could not tell 2^53 from 2^53 + 1. The largest ones may round up to a
+        # value beyond their own type, which must not be cast back.
+        limits = np.iinfo(block.dtype)
+        inside = (values >= limits.min) & (values < np.float64(limits.max) + 1)
+        if not (inside.all() and (values.astype(block.dtype) == block).all()):
+            raise InvalidInputError(
+                "X has integers that float32 cannot hold: all up to 2^24 = 16777216 can be. "
+                "Write them as .ivecs, or round them to float32 first."
+            )
+    elif not (np.isfinite(values) | ~np.isfinite(block)).all():
+        raise InvalidInputError(
+            f"X has values beyond float32, which ends at {np.finfo(item).max:.3g}. Scale the data first."
+        )
+    return values
 
 
 def _as_integers(block: NDArray[Any], item: np.dtype[Any]) -> NDArray[Any]:
