@@ -81,7 +81,7 @@ def test_vlad_reshapes_as_the_paper_and_has_unit_length():
     assert X.shape == (250, 256)
     assert np.linalg.norm(X) == pytest.approx(1, abs=1e-5)
     local = descriptors.sift(scene(2))
-    np.testing.assert_array_equal(X.ravel(), descriptors.vlad(local, book).ravel())
+    np.testing.assert_array_equal(X.ravel(), descriptors.vlad(local, descriptor.codebook).ravel())
     assert descriptors.Vlad(book[:5]).shape == (5, 128)
     assert descriptors.Vlad(book, matrix_shape=(500, 128)).compute(scene(2)).shape == (500, 128)
 
@@ -334,3 +334,34 @@ def test_missing_opencv_is_named(codebook, monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(MissingPackageError, match=r"SIFT needs the package opencv-python-headless"):
         descriptors.Vlad(codebook).compute(np.zeros((40, 40), np.uint8))
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+@pytest.mark.parametrize("exponent", [-1000, -500, -100, 100, 500, 1000])
+def test_vlad_does_not_depend_on_the_scale(power, exponent):
+    rng = np.random.default_rng(0)
+    local, centres = rng.normal(size=(40, 6)), rng.normal(size=(5, 6))
+    found = descriptors.vlad(np.ldexp(local, exponent), np.ldexp(centres, exponent), power)
+    np.testing.assert_array_equal(found, descriptors.vlad(local, centres, power))
+    assert np.linalg.norm(found) == pytest.approx(1, rel=1e-6)
+
+
+def test_vlad_of_tiny_residuals_has_unit_length():
+    found = descriptors.vlad([[0.0, 3e-200]], [[0.0, 0.0], [1.0, 1.0]])
+    np.testing.assert_array_equal(found, [[0, 1], [0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("local", "codebook", "power", "message"),
+    [
+        ([[np.nan, 0.0]], [[0.0, 1.0]], 1.0, "NaN or inf"),
+        ([[1.0, 0.0]], [[0.0, np.inf]], 1.0, "NaN or inf"),
+        ([[1.0, 0.0]], np.empty((0, 2)), 1.0, "c, d >= 1"),
+        ([[1.0, 0.0]], [[0.0, 1.0]], 0.0, "power must be > 0"),
+        ([[1.0, 0.0]], [[0.0, 1.0]], -0.5, "power must be > 0"),
+        ([[1.0, 0.0]], [[0.0, 1.0]], 2.0, "<= 1"),
+    ],
+)
+def test_vlad_refuses_what_has_no_direction(local, codebook, power, message):
+    with pytest.raises(InvalidInputError, match=message):
+        descriptors.vlad(local, codebook, power)

@@ -48,32 +48,47 @@ def vlad(local: ArrayLike, codebook: ArrayLike, power: float = 1.0) -> Matrix | 
     Parameters
     ----------
     local : array (m, d)
-        Local descriptors of one image.
+        Local descriptors of one image, finite; their scale does not matter if the codebook shares it.
     codebook : array (c, d)
-        Centres mu_c.
+        Centres mu_c, c >= 1.
     power : float
-        Exponent p of the power normalisation; 1 leaves it out (as the paper does), 0.5 is the usual choice.
+        Exponent p of the power normalisation, 0 < p <= 1; 1 leaves it out (as the paper does), 0.5 is the usual
+        choice.
 
     Returns
     -------
     float32 (c, d) or None
         None where nothing is left to normalise, e.g. for m = 0.
     """
-    X, centres = np.asarray(local, dtype=np.float32), np.asarray(codebook, dtype=np.float32)
-    if X.ndim != 2 or centres.ndim != 2 or X.shape[1] != centres.shape[1]:
+    X, centres = np.asarray(local, dtype=np.float64), np.asarray(codebook, dtype=np.float64)
+    if X.ndim != 2 or centres.ndim != 2 or X.shape[1] != centres.shape[1] or not centres.size:
         raise InvalidInputError(
-            f"Local descriptors (m, d) and codebook (c, d) must share d; got {X.shape} and {centres.shape}."
+            f"Local descriptors (m, d) and codebook (c, d) must share d, with c, d >= 1; got {X.shape} and "
+            f"{centres.shape}."
         )
+    if not (np.isfinite(X).all() and np.isfinite(centres).all()):
+        raise InvalidInputError(
+            "Local descriptors or codebook have NaN or inf values. Remove such rows first."
+        )
+    if not 0 < power <= 1:
+        raise InvalidInputError(f"power must be > 0 and <= 1; got {power}. 1 leaves the normalisation out.")
     if not len(X):
         return None
+    X, centres = _unit_scale(X, centres)
     nearest = (np.square(centres).sum(axis=1) - 2.0 * (X @ centres.T)).argmin(axis=1)
-    members = np.zeros((len(centres), len(X)), dtype=np.float32)
+    members = np.zeros((len(centres), len(X)))
     members[nearest, np.arange(len(X))] = 1.0
-    v = members @ X - members.sum(axis=1)[:, None] * centres
+    (v,) = _unit_scale(members @ X - members.sum(axis=1)[:, None] * centres)
     if power != 1.0:
-        v = np.sign(v) * np.abs(v) ** np.float32(power)
+        v = np.sign(v) * np.abs(v) ** power
     length = np.linalg.norm(v)
     return np.asarray(v / length, dtype=np.float32) if length > 0 else None
+
+
+def _unit_scale(*arrays: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Scale by one power of two, which rounds nothing, so that no square over- or underflows."""
+    exponent = np.frexp(max(np.abs(array).max() for array in arrays))[1]
+    return tuple(np.ldexp(array, -exponent) for array in arrays)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
