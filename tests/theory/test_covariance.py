@@ -215,6 +215,10 @@ def test_designs_of_any_length(n_bits, design, quadrature):
         (lambda: BitSharing.from_design(16, oversampling=2), "must be 1"),
         (lambda: BitSharing.from_design(16, oversampling=0.5, design="random"), ">= 1"),
         (lambda: BitSharing(0), "at least 1"),
+        (lambda: BitSharing(4, one=-1), "each is >= 0"),
+        (lambda: BitSharing(4, both=np.nan), "each is >= 0"),
+        (lambda: BitSharing(4, one=8, both=5), "at most 12; got 8, 5 and 0"),
+        (lambda: BitSharing.from_degrees([4], [4]), "at most 12"),
         (lambda: BitSharing(8).prefix(9), "1 to 8"),
     ],
 )

@@ -45,6 +45,13 @@ class BitSharing:
     def __post_init__(self) -> None:
         if self.n_bits < 1:
             raise InvalidInputError(f"n_bits must be at least 1; got {self.n_bits}.")
+        counts, pairs = (self.one, self.both, self.quadrature), self.n_bits * (self.n_bits - 1)
+        # Expected counts of a prefix are rounded, so the sum may pass the limit by that.
+        if not (min(counts) >= 0 and sum(counts) <= pairs * (1 + 1e-12)):
+            raise InvalidInputError(
+                f"one, both and quadrature count different ordered pairs of {self.n_bits} bits: each is >= 0, and "
+                f"their sum at most {pairs}; got {self.one:g}, {self.both:g} and {self.quadrature:g}."
+            )
 
     @classmethod
     def from_degrees(
