@@ -249,7 +249,7 @@ def test_rank_one_angle_hamming():
         (lambda: theory.expected_hamming([1.0], kernel="rbf"), "one of bilinear"),
         (lambda: theory.expected_hamming([1.0], thresholds="none"), "'random' or 'zero'"),
         (lambda: theory.expected_hamming([1.0], nu=1.5), "nu belongs to"),
-        (lambda: theory.expected_hamming(1.0, kernel="matern"), "nu > 0"),
+        (lambda: theory.expected_hamming(1.0, kernel="matern"), r"nu >= 0\.05"),
         (lambda: theory.expected_hamming(4.0, kernel="angle"), "radians"),
         (lambda: theory.expected_hamming(1.0, kernel="angle", thresholds="zero"), "no thresholds"),
         (lambda: theory.distance_from_hamming(1.2, kernel="gaussian"), r"\[0, 1\]"),
@@ -262,3 +262,35 @@ def test_rank_one_angle_hamming():
 def test_the_door(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("thresholds", ["random", "zero"])
+def test_laplacian_of_the_smallest_distances(thresholds):
+    a = np.array([5e-324, 1e-320, 1e-300, 1e-12])
+    # The first terms of the closed forms: a ln(4 / a) and a (1 + ln(2 / a)), times 2 / pi^2.
+    expected = (
+        2 / np.pi**2 * (np.log(4) - np.log(a) if thresholds == "random" else 1 + np.log(2) - np.log(a)) * a
+    )
+    found = theory.expected_hamming(a, kernel="laplacian", thresholds=thresholds)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=5e-324)
+    assert found[0] > 0
+    np.testing.assert_allclose(
+        theory.hamming_gap(a, kernel="laplacian", thresholds=thresholds),
+        theory.hamming_gap(0.0, kernel="laplacian", thresholds=thresholds),
+    )
+
+
+@pytest.mark.parametrize("kernel", ["bilinear", "cauchy"])
+def test_only_ratios_of_a_shape_matter(kernel):
+    expected = theory.distance_from_hamming(0.2, kernel=kernel, shape=[1.0, 0.5])
+    for scale in (1e-200, 1e200, 1.5e308):
+        assert theory.distance_from_hamming(0.2, kernel=kernel, shape=[scale, scale / 2]) == expected
+
+
+def test_roughest_matern_kernel_has_an_inverse():
+    p = theory.expected_hamming([1e-3, 1.0], kernel="matern", nu=0.05)
+    np.testing.assert_allclose(
+        theory.distance_from_hamming(p, kernel="matern", nu=0.05), [1e-3, 1.0], rtol=1e-6
+    )
+    with pytest.raises(InvalidInputError, match=r"nu >= 0\.05"):
+        theory.distance_from_hamming(0.2, kernel="matern", nu=1e-3)

@@ -56,7 +56,7 @@ def test_many_equal_eigenvalues_approach_the_gaussian_kernel():
     np.testing.assert_allclose(theory.bilinear_kernel(flat), theory.gaussian_kernel(1.0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("nu", [0.1, 0.5, 1.5, 3.3, 40.0, 400.0])
+@pytest.mark.parametrize("nu", [0.05, 0.1, 0.5, 1.5, 3.3, 40.0, 400.0])
 @pytest.mark.parametrize("s", [1e-3, 0.3, 2.0, 10.0])
 def test_matern_kernel_agrees_with_mpmath(nu, s):
     x = mpmath.sqrt(2 * mpmath.mpf(nu)) * mpmath.mpf(s)
@@ -73,6 +73,13 @@ def test_kernels_at_their_ends():
     np.testing.assert_allclose(theory.matern_kernel([0.5, 1.5], 0.5), theory.laplacian_kernel([0.5, 1.5]))
 
 
+def test_kernels_beyond_the_range_of_squares():
+    assert theory.gaussian_kernel(1e200) == 0
+    assert theory.cauchy_kernel([1e200]) == 0
+    for nu in (0.05, 0.3, 2.5):
+        np.testing.assert_array_equal(theory.matern_kernel([0.0, 1e200], nu), [1, 0])
+
+
 def test_cauchy_kernel_is_a_product():
     D = rng_from(3).normal(size=(4, 6))
     np.testing.assert_allclose(theory.cauchy_kernel(D), (1 / (1 + D**2)).prod(axis=1))
@@ -82,6 +89,8 @@ def test_effective_rank():
     np.testing.assert_allclose(theory.effective_rank([[1, 1, 1, 1], [5, 0, 0, 0]]), [4, 1])
     assert np.isnan(theory.effective_rank([0.0, 0.0]))
     assert theory.effective_rank([1e-200, 1e-200]) == pytest.approx(2)
+    assert theory.effective_rank([1e308, 1e308]) == pytest.approx(2)
+    np.testing.assert_array_equal(theory.effective_rank([[np.inf, 1, 0], [np.inf, np.inf, 3]]), [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -92,7 +101,10 @@ def test_effective_rank():
         (lambda: theory.bilinear_kernel([np.nan]), "NaN"),
         (lambda: theory.bilinear_kernel([1j]), "real"),
         (lambda: theory.gaussian_kernel(-1.0), ">= 0"),
-        (lambda: theory.matern_kernel(1.0, 0.0), "nu > 0"),
+        (lambda: theory.matern_kernel(1.0, 0.0), r"nu >= 0\.05"),
+        (lambda: theory.matern_kernel(0.0, 0.001), r"nu >= 0\.05; got nu=0\.001"),
+        (lambda: theory.spectrum_of(np.eye(2) * 1j, np.eye(2)), "X must be real numbers; got.*complex128"),
+        (lambda: theory.spectrum_of(np.eye(2), np.eye(2) * 1j), "Y must be real numbers"),
         (lambda: theory.spectrum_of(np.zeros(3), np.zeros(3)), "matrices"),
         (lambda: theory.spectrum_of(np.zeros((3, 2)), np.zeros((2, 3))), "one shape"),
         (lambda: theory.spectrum_of(np.full((2, 2), np.nan), np.zeros((2, 2))), "NaN or inf"),

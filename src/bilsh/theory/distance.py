@@ -59,7 +59,7 @@ def expected_hamming(
     thresholds : {"random", "zero"}
         t ~ U[-1, 1] as in eq. 4 and 7, or t = 0. The sign code has none: leave the default.
     nu : float, optional
-        Smoothness of the Matern kernel; only with ``kernel="matern"``.
+        Smoothness of the Matern kernel, >= 0.05; only with ``kernel="matern"``.
 
     Returns
     -------
@@ -237,14 +237,16 @@ def _laplacian_split(a: Floats, thresholds: str, nu: float | None = None) -> tup
     """
     top, near = SUPREMUM[thresholds], a < np.log1p(np.sqrt(2))
     safe = np.where(near & (a > 0), a, 1.0)
+    # Below 1e-8 p / a is linear in ln a; halves of the smallest numbers would vanish.
+    base = np.maximum(safe, 1e-8)
+    beyond = np.log(safe) - np.log(base)
     odd = np.arange(1.0, 46.0, 2.0)
     if thresholds == "random":
-        small = -(4 / np.pi**2) * np.sinh(safe / 2) * np.log(np.tanh(safe / 4))
+        ratio = -np.sinh(base / 2) / base * (np.log(np.tanh(base / 4)) + beyond)
     else:
-        x = np.tanh(safe / 2)
-        chi = np.exp(np.log(x)[..., None] * odd) @ (1 / odd**2)
-        small = (4 / np.pi**2) * (chi - 0.5 * safe * np.log(x))
-    small = np.where(a > 0, small, 0.0)
+        logs = np.log(np.tanh(base / 2))
+        ratio = np.exp(logs[..., None] * odd) @ (1 / odd**2) / base - 0.5 * (logs + beyond)
+    small = np.where(a > 0, (4 / np.pi**2) * ratio * safe, 0.0)
     orders = np.arange(1.0, 46.0) if thresholds == "random" else odd
     gap = np.exp(-np.maximum(np.minimum(a, 1e100), 0.8)[..., None] * orders) @ coefficient(orders, thresholds)
     return np.where(near, small, top - gap), np.where(near, top - small, gap)

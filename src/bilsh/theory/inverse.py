@@ -98,14 +98,16 @@ def _direction(shape: ArrayLike | None, kernel: str) -> tuple[float, ...] | None
             f"kernel={kernel!r} needs shape: a fraction alone does not determine the distance. "
             "Use the mean spectrum of your data's differences, or [1.0] for the rank-one extreme."
         )
-    values = as_spectrum(np.square(np.asarray(shape)) if kernel == "cauchy" else shape)
-    total = values.sum()
-    if values.ndim != 1 or not 0 < total < np.inf:
+    values = as_spectrum(np.abs(np.asarray(shape)) if kernel == "cauchy" else shape)
+    largest = values.max()
+    if values.ndim != 1 or not 0 < largest < np.inf:
         raise InvalidInputError(
             f"shape must be one vector (r,) with a finite positive sum; got an array of shape {values.shape} "
-            f"with sum {total}."
+            f"with largest entry {largest}."
         )
-    values = np.sort(values[values > 0] / total)[::-1]
+    # The largest entry becomes 1 first: neither a square nor the sum may overflow.
+    values = (values / largest) ** (2 if kernel == "cauchy" else 1)
+    values = np.sort(values[values > 0] / values.sum())[::-1]
     return tuple(np.sqrt(values) if kernel == "cauchy" else values)
 
 

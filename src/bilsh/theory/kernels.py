@@ -11,6 +11,9 @@ from bilsh.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
 
+SMALLEST_NU = 0.05
+"""Smoothness of the roughest Matern kernel here; below it the mixture leaves the range of float64."""
+
 
 def as_nonnegative(values: ArrayLike, name: str) -> Floats:
     """Return `values` as float64, refusing NaN and negative numbers; inf is allowed.
@@ -92,7 +95,11 @@ def spectrum_of(X: ArrayLike, Y: ArrayLike) -> Floats:
     >>> spectrum_of(np.diag([3.0, 1.0]), np.zeros((2, 2)))
     array([9., 1.])
     """
-    left, right = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    left, right = np.asarray(X), np.asarray(Y)
+    for name, array in (("X", left), ("Y", right)):
+        if array.dtype.kind not in "fiub":
+            raise InvalidInputError(f"{name} must be real numbers; got an array of type {array.dtype}.")
+    left, right = left.astype(np.float64), right.astype(np.float64)
     if left.ndim < 2 or left.shape[-2:] != right.shape[-2:]:
         raise InvalidInputError(
             f"X and Y must be matrices (..., d_w, d_v) of one shape; got {left.shape} and {right.shape}. "
@@ -117,7 +124,8 @@ def effective_rank(spectrum: ArrayLike) -> Floats:
     Returns
     -------
     array (...)
-        Between 1 (rank one) and r (flat); NaN for a difference that is zero.
+        Between 1 (rank one) and r (flat); NaN for a difference that is zero. Infinite eigenvalues outweigh all
+        others and are as large as each other.
 
     Notes
     -----
@@ -129,9 +137,11 @@ def effective_rank(spectrum: ArrayLike) -> Floats:
     2.0
     """
     values = as_spectrum(spectrum)
-    total = values.sum(axis=-1, keepdims=True)
-    shape = np.divide(values, total, out=np.full_like(values, np.nan), where=total > 0)
-    return np.asarray(1.0 / (shape**2).sum(axis=-1))
+    largest = values.max(axis=-1, keepdims=True)
+    endless = np.isinf(largest)
+    values, largest = np.where(endless, np.isinf(values), values), np.where(endless, 1.0, largest)
+    shape = np.divide(values, largest, out=np.full_like(values, np.nan), where=largest > 0)
+    return np.asarray(shape.sum(axis=-1) ** 2 / (shape**2).sum(axis=-1))
 
 
 def gaussian_kernel(distance: ArrayLike) -> Floats:
@@ -158,7 +168,7 @@ def gaussian_kernel(distance: ArrayLike) -> Floats:
     >>> gaussian_kernel([0.0, 1.0]).round(4)
     array([1.    , 0.6065])
     """
-    return np.asarray(np.exp(-0.5 * as_nonnegative(distance, "distance") ** 2))
+    return np.asarray(np.exp(-0.5 * np.minimum(as_nonnegative(distance, "distance"), 1e100) ** 2))
 
 
 def bilinear_kernel(spectrum: ArrayLike) -> Floats:
@@ -260,11 +270,13 @@ def cauchy_spectrum(differences: ArrayLike) -> Floats:
     >>> cauchy_spectrum([1.0, -2.0])
     array([1., 1., 4., 4.])
     """
-    return np.repeat(as_spectrum(np.square(np.asarray(differences))), 2, axis=-1)
+    with np.errstate(over="ignore"):
+        squares = np.square(np.asarray(differences))
+    return np.repeat(as_spectrum(squares), 2, axis=-1)
 
 
 def check_nu(nu: float | None) -> float:
-    """Return the smoothness of a Matern kernel, a number > 0 (inf is the Gaussian kernel).
+    """Return the smoothness of a Matern kernel, a number >= 0.05 (inf is the Gaussian kernel).
 
     Parameters
     ----------
@@ -275,8 +287,10 @@ def check_nu(nu: float | None) -> float:
     -------
     float
     """
-    if nu is None or not nu > 0:
-        raise InvalidInputError(f"a Matern kernel needs its smoothness nu > 0; got nu={nu}. Use e.g. nu=1.5.")
+    if nu is None or not nu >= SMALLEST_NU:
+        raise InvalidInputError(
+            f"a Matern kernel needs its smoothness nu >= {SMALLEST_NU}; got nu={nu}. Use e.g. nu=1.5."
+        )
     return float(nu)
 
 
@@ -292,7 +306,7 @@ def matern_kernel(distance: ArrayLike, nu: float) -> Floats:
     distance : array (...)
         Euclidean distance s.
     nu : float
-        Smoothness, > 0.
+        Smoothness, >= 0.05 (where the kernel has fallen to 0.56 at s = 0.001 already).
 
     Returns
     -------
@@ -313,7 +327,7 @@ def matern_kernel(distance: ArrayLike, nu: float) -> Floats:
     for factor, weight in zip(factors, weights, strict=True):
         with np.errstate(over="ignore"):
             total += weight * np.exp(-0.5 * (np.minimum(values, 1e100) * factor) ** 2)
-    return total
+    return np.where(values > 0, np.minimum(total, 1.0), 1.0)
 
 
 def matern_mixture(nu: float, smallest: float) -> tuple[Floats, Floats]:
@@ -328,7 +342,7 @@ def matern_mixture(nu: float, smallest: float) -> tuple[Floats, Floats]:
     Parameters
     ----------
     nu : float
-        Smoothness, > 0 or inf.
+        Smoothness, >= 0.05 or inf.
     smallest : float
         The smallest distance of interest: mass at x near 2 ln(smallest) matters for rough kernels.
 
