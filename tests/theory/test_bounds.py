@@ -85,6 +85,39 @@ def test_ends():
     np.testing.assert_allclose([low, high], [[0, 4 / np.pi**2]] * 2)
 
 
+def test_flat_spectra_of_any_rank_cost_the_same():
+    s = np.array([0.0, 1e-120, 1e-4, 0.4, 1.0, 5.0, 60.0])
+    for rank in (1, 2, 7, 500):
+        flat = np.repeat(s[:, None] ** 2 / rank, rank, axis=1)
+        np.testing.assert_allclose(
+            theory.kernel_bounds(s, rank=rank).lower, theory.bilinear_kernel(flat), rtol=1e-12
+        )
+        for thresholds in ("random", "zero"):
+            np.testing.assert_allclose(
+                theory.identification_bounds(s, rank=rank, thresholds=thresholds).upper,
+                theory.expected_hamming(flat, thresholds=thresholds),
+                rtol=1e-12,
+            )
+    for thresholds in ("random", "zero"):
+        rising = [
+            theory.identification_bounds(s, rank=rank, thresholds=thresholds).upper
+            for rank in (28, 10**5, 10**5 + 1, 10**12, 10**400)
+        ]
+        assert (np.diff(rising, axis=0) >= -1e-13).all()
+        np.testing.assert_allclose(rising[1], rising[2], rtol=6e-6)
+    np.testing.assert_allclose(
+        theory.kernel_bounds(s, rank=10**400).lower, theory.gaussian_kernel(s), rtol=1e-12
+    )
+
+
+def test_bounds_have_limits():
+    for rank in (None, 1, 2, 10**12):
+        np.testing.assert_array_equal(theory.kernel_bounds([0.0, np.inf], rank=rank), [[1, 0], [1, 0]])
+        low, high = theory.kernel_bounds(1e200, rank=rank)
+        assert 0 <= low <= high <= 1e-200
+    np.testing.assert_array_equal(theory.kernel_exponent([0.0, np.inf]), [1, 0])
+
+
 def test_theorem_3_is_the_printed_series():
     kernel, orders = np.array([0.1, 0.5, 0.99]), np.arange(1, 3000)
 
@@ -132,7 +165,7 @@ def test_check_assumptions_tells_good_from_bad_data():
         (lambda: theory.hamming_bounds(1.2), r"\[0, 1\]"),
         (lambda: theory.hamming_bounds(0.5, "dense"), "Theorem 1"),
         (lambda: theory.hamming_bounds(0.5, data=(np.eye(2), np.eye(2))), "leave it out"),
-        (lambda: theory.kernel_bounds(1.0, rank=0), "at least 1"),
+        (lambda: theory.kernel_bounds(1.0, rank=0), "rank must be >= 1"),
         (lambda: theory.check_assumptions(np.zeros((5, 4))), "n, d_w, d_v"),
         (lambda: theory.check_assumptions(np.zeros((5, 4, 4)), n_pairs=0), "n_pairs"),
     ],

@@ -128,20 +128,23 @@ def _log_product(factors: Floats) -> Floats:
     return np.asarray(np.log1p(_paired(_paired(factors))).sum(axis=-1))
 
 
-def _phi(shape: Floats, t: Floats, complement: bool) -> Floats:
-    """Return phi(t), or 1 - phi(t), for real arguments: shape (n, r), t (n, q) -> (n, q)."""
-    logs = -0.5 * _log_product(shape[:, None, :] * (t * t)[:, :, None])
+def _phi(shape: Floats, t: Floats, complement: bool, copies: float = 1.0) -> Floats:
+    """Return phi(t), or 1 - phi(t), for real arguments: shape (n, r), t (n, q) -> (n, q).
+
+    `copies` says how often each eigenvalue counts.
+    """
+    logs = -0.5 * copies * _log_product(shape[:, None, :] * (t * t)[:, :, None])
     return np.asarray(np.exp(logs) if complement else -np.expm1(logs))
 
 
-def _complex_phi(shape: Floats, t: Complexes, complement: bool) -> Complexes:
+def _complex_phi(shape: Floats, t: Complexes, complement: bool, copies: float = 1.0) -> Complexes:
     """Return phi(t), or 1 - phi(t), for arguments with positive real part, on the branch that is 1 at 0."""
     square = t * t
     a = shape[:, None, :] * square.real[:, :, None]
     b = shape[:, None, :] * square.imag[:, :, None]
     # log phi = -(rho + i theta) / 2: modulus and angle of each factor 1 + t^2 lambda are summed apart
-    rho = 0.5 * _log_product(a * (2 + a) + b * b)
-    half = 0.5 * np.arctan2(b, 1 + a).sum(axis=-1)
+    rho = 0.5 * copies * _log_product(a * (2 + a) + b * b)
+    half = 0.5 * copies * np.arctan2(b, 1 + a).sum(axis=-1)
     modulus = np.exp(-0.5 * rho)
     if complement:
         return np.asarray(modulus * np.exp(-1j * half))
@@ -149,28 +152,30 @@ def _complex_phi(shape: Floats, t: Complexes, complement: bool) -> Complexes:
     return np.asarray(real + 1j * modulus * np.sin(half))
 
 
-def _sum_series(shape: Floats, scale: Floats, thresholds: str, complement: bool) -> Floats:
+def _sum_series(
+    shape: Floats, scale: Floats, thresholds: str, complement: bool, copies: float = 1.0
+) -> Floats:
     """Sum c(m) (1 - phi(m)), or c(m) phi(m), for n spectra scale^2 * shape: (n, r), (n,) -> (n,)."""
     rule = _RULES[thresholds]
     column = scale[:, None]
-    total = _phi(shape, rule.direct * column, complement) @ coefficient(rule.direct, thresholds)
+    total = _phi(shape, rule.direct * column, complement, copies) @ coefficient(rule.direct, thresholds)
 
     # int_A^inf c(x) (1 - phi(x)) dx. The weight 1/x^2 is integrated on the scale where phi begins to fall;
     # what c has beyond it falls faster and lives near A, however small the distance is.
     y, weights = _half_line_rule()
     turn = np.maximum(rule.start, 1 / column)
     x = rule.start + turn * y
-    leading = (turn * weights) * coefficient(x, "zero") * _phi(shape, x * column, complement)
+    leading = (turn * weights) * coefficient(x, "zero") * _phi(shape, x * column, complement, copies)
     total += leading.sum(axis=1) * (0.5 if thresholds == "random" else 1 / rule.step)
     if thresholds == "random":
         y, weights = y[y < 1e4], weights[y < 1e4]
         x = rule.start * (1 + y)
         rest = rule.start * weights * (coefficient(x, "random") - 0.5 * coefficient(x, "zero"))
-        total += _phi(shape, x * column, complement) @ rest
+        total += _phi(shape, x * column, complement, copies) @ rest
 
     y, weights = _abel_plana_rule()
     z: Complexes = np.asarray(rule.start + 1j * rule.step * y, dtype=np.complex128)
-    tail = coefficient(z, thresholds) * _complex_phi(shape, z * column, complement)
+    tail = coefficient(z, thresholds) * _complex_phi(shape, z * column, complement, copies)
     return np.asarray(total + tail.imag @ weights)
 
 
@@ -189,13 +194,17 @@ def _over_spectra(spectrum: Floats, sum_rows: Callable[[Floats, Floats], Floats]
     return result.reshape(spectrum.shape[:-1])
 
 
-def bilinear_mismatch(spectrum: Floats, thresholds: str) -> Floats:
-    """Return the expected fraction of differing bits for each spectrum: (..., r) -> (...)."""
+def bilinear_mismatch(spectrum: Floats, thresholds: str, copies: float = 1.0) -> Floats:
+    """Return the expected fraction of differing bits for each spectrum: (..., r) -> (...).
+
+    With `copies`, each eigenvalue is shared out among that many equal ones; flat spectra of any rank cost the
+    same.
+    """
 
     def rows(shape: Floats, scale: Floats) -> Floats:
         # Below 1e-100 the fraction is proportional to the distance, and squares would underflow.
         safe = np.maximum(scale, 1e-100)
-        return _sum_series(shape, safe, thresholds, complement=False) * (scale / safe)
+        return _sum_series(shape / copies, safe, thresholds, False, copies) * (scale / safe)
 
     return _over_spectra(spectrum, rows, 0.0)
 

@@ -18,10 +18,10 @@ from bilsh.theory.kernels import (
     Floats,
     as_nonnegative,
     as_spectrum,
-    bilinear_kernel,
     gaussian_kernel,
     spectrum_of,
 )
+from bilsh.validation import check_integer
 
 Booleans = NDArray[np.bool_]
 
@@ -33,6 +33,8 @@ LEMMA1_MAX_NORM = 0.8
 
 LEMMA1_MAX_RATIO = 0.28
 """Lemma 1 assumes lambda_1 <= 0.28 (lambda_2 + lambda_3 + ...), which needs rank 5 at least."""
+
+_MANY = 100_000  # equal eigenvalues; beyond, the Gaussian value bounds theirs and is as good
 
 
 class Bounds(NamedTuple):
@@ -205,8 +207,14 @@ def kernel_bounds(distance: ArrayLike, *, rank: int | None = None) -> Bounds:
     0.6400 0.7071
     """
     s = as_nonnegative(distance, "distance")
-    flattest = gaussian_kernel(s) if rank is None else bilinear_kernel(_flat(s, rank))
-    return Bounds(flattest, bilinear_kernel(_flat(s, 1)))
+    largest = np.asarray(1 / np.hypot(1, s))
+    if rank is None:
+        return Bounds(gaussian_kernel(s), largest)
+    r = _as_rank(rank)
+    if r == 1:
+        return Bounds(largest, largest)
+    with np.errstate(over="ignore"):  # to inf, where the kernel underflows too
+        return Bounds(np.asarray(np.exp(-0.5 * r * np.log1p(s**2 / r))), largest)
 
 
 def kernel_exponent(largest_eigenvalue: ArrayLike) -> Floats:
@@ -224,7 +232,7 @@ def kernel_exponent(largest_eigenvalue: ArrayLike) -> Floats:
     Returns
     -------
     array (...)
-        In (0, 1]; at least 0.79 for lambda_1 <= 0.575.
+        In [0, 1], 0 only for inf; at least 0.79 for lambda_1 <= 0.575.
 
     Notes
     -----
@@ -236,15 +244,14 @@ def kernel_exponent(largest_eigenvalue: ArrayLike) -> Floats:
     array([1.    , 0.7941, 0.4621])
     """
     values = as_nonnegative(largest_eigenvalue, "largest_eigenvalue")
-    finite = np.minimum(values, 1e300)
-    return np.divide(np.log1p(finite), finite, out=np.ones_like(finite), where=finite > 0)
+    finite = np.minimum(values, np.finfo(np.float64).max)
+    exponents = np.divide(np.log1p(finite), finite, out=np.ones_like(finite), where=finite > 0)
+    return np.where(np.isinf(values), 0.0, exponents)
 
 
-def _flat(s: Floats, rank: int) -> Floats:
-    """Flat spectrum of a distance."""
-    if rank < 1:
-        raise InvalidInputError(f"rank must be at least 1; got {rank}.")
-    return np.repeat((np.minimum(s, 1e140) ** 2 / rank)[..., None], rank, axis=-1)
+def _as_rank(rank: int) -> float:
+    """Check a rank; from 1e280 on float64 cannot tell it from an infinite one."""
+    return float(min(check_integer("rank", rank, minimum=1), 10**280))
 
 
 def hamming_bounds(
@@ -357,7 +364,8 @@ def identification_bounds(
     distance : array (...)
         Frobenius distance s.
     rank : int, optional
-        Largest possible rank, e.g. min(d_w, d_v); without it the upper bound is the Gaussian value.
+        Largest possible rank, e.g. min(d_w, d_v); without it the upper bound is the Gaussian value. So it is
+        beyond rank 100,000, where both agree to 5e-6.
     thresholds : {"random", "zero"}
         As in :func:`expected_hamming`.
 
@@ -377,10 +385,12 @@ def identification_bounds(
     """
     check_thresholds(thresholds)
     s = as_nonnegative(distance, "distance")
-    flattest = (
-        gaussian_split(s, thresholds)[0] if rank is None else bilinear_mismatch(_flat(s, rank), thresholds)
-    )
-    return Bounds(bilinear_mismatch(_flat(s, 1), thresholds), flattest)
+    squares = (np.minimum(s, 1e140) ** 2)[..., None]
+    if rank is None or (r := _as_rank(rank)) > _MANY:
+        flattest = gaussian_split(s, thresholds)[0]
+    else:
+        flattest = bilinear_mismatch(squares, thresholds, copies=r)
+    return Bounds(bilinear_mismatch(squares, thresholds), flattest)
 
 
 def covariance_bounds(kernel_value: ArrayLike, *, data: tuple[ArrayLike, ArrayLike] | None = None) -> Bounds:
