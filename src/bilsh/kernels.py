@@ -63,7 +63,12 @@ def spectral_distribution(kernel: str, nu: float | None) -> SpectralDistribution
     """
     name = check_choice("kernel", kernel, KERNELS)
     if name == "matern":
-        return SpectralDistribution(name, "gaussian", check_positive("nu", 1.5 if nu is None else nu))
+        from bilsh.theory.kernels import SMALLEST_NU  # here, since most encoders need no theory to load
+
+        smoothness = check_positive("nu", 1.5 if nu is None else nu)
+        if smoothness < SMALLEST_NU:
+            raise InvalidInputError(f"nu must be at least {SMALLEST_NU}; got {nu}.")
+        return SpectralDistribution(name, "gaussian", smoothness)
     if nu is not None:
         raise InvalidInputError(f"nu belongs to kernel='matern'; got nu={nu!r} with kernel={name!r}.")
     return SpectralDistribution(name, {"laplacian": "cauchy", "cauchy": "laplace"}.get(name, name))
