@@ -92,7 +92,7 @@ def reproduce(
         )
     if not names or size not in SIZES:
         raise InvalidInputError(f"Give figures and a size of {' or '.join(SIZES)}; got {names} and {size!r}.")
-    optional("matplotlib", "Pictures")
+    optional("matplotlib", "Drawing pictures")
     say = progress or (lambda message: None)
     target = Path(output)
     home = cache_folder() / "experiments" if cache is None else Path(cache)

@@ -48,7 +48,7 @@ STYLE = {
 
 def panels(rows: int, columns: int, *, width: float = 3.1, height: float = 2.9, **settings: Any) -> Any:
     """Make a figure with (rows, columns) axes; returns (figure, axes array)."""
-    mpl = optional("matplotlib", "Pictures")
+    mpl = optional("matplotlib", "Drawing pictures")
     from matplotlib.figure import Figure
 
     mpl.rcParams.update(STYLE)
@@ -58,7 +58,7 @@ def panels(rows: int, columns: int, *, width: float = 3.1, height: float = 2.9, 
 
 def save(figure: Any, path: Path) -> list[Path]:
     """Save a figure as path.png and path.svg; the same figure gives the same bytes."""
-    mpl = optional("matplotlib", "Pictures")
+    mpl = optional("matplotlib", "Drawing pictures")
     written = []
     with mpl.rc_context(STYLE):
         for suffix, settings in ((".png", {"dpi": 110}), (".svg", {"dpi": 130, "metadata": {"Date": None}})):
