@@ -203,7 +203,7 @@ def search_segments(
     if candidates is None and rerank is not False:
         wanted = max(100, 10 * k)
     # More than all is all; where there is nothing, the scans still need a number they accept.
-    wanted = min(wanted, max(1, sum(segment.slabs[0].shape[0] for segment in segments)))
+    wanted = min(wanted, max(1, sum(len(segment.ids) for segment in segments)))
     phases = encoder.phases(Q) if mode == "asymmetric" and encoder is not None else None
     if phases is not None and encoder is not None:
         found, reason = _asymmetric(scan, encoder, phases, queries, wanted, candidates, delta)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from makers import make_encoder
 
-from bilsh import Store
-from bilsh.store import change, inputs
+from bilsh import Store, hamming
+from bilsh.store import change, inputs, segment
 
 BATCH = 4096
 
@@ -22,7 +22,7 @@ def codes_of(first, n_bytes):
 
 
 def main(path, n_items, headroom, flush):
-    change.FLUSH_BYTES = inputs.CHUNK_BYTES = flush << 20
+    change.FLUSH_BYTES = inputs.CHUNK_BYTES = segment.SEARCH_BYTES = flush << 20
     encoder = make_encoder(n_bits=8192)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (headroom << 20),) * 2)
@@ -45,6 +45,22 @@ def main(path, n_items, headroom, flush):
         expected = np.stack([codes_of(0, 1024)[0], codes_of(starts[-1], 1024)[last - n_items]])
         if not np.array_equal(store.get([0, last]).codes, expected):
             raise AssertionError("wrong codes")
+        search(store, encoder)
+
+
+def search(store, encoder):
+    """Every mode of search finds what a walk through all items finds."""
+    query = np.random.default_rng(7).normal(size=(1, *encoder.input_shape_))
+    code = encoder.transform(query)
+    nearest = min(int(hamming(code, items.codes).min()) for items in store.batches(4096))
+    for mode in ("hamming", "progressive"):
+        found = store.search(query, k=3, mode=mode, similarity=None)
+        if found.distances[0, 0] != nearest:
+            raise AssertionError(f"{mode}: nearest at {found.distances[0, 0]}, not at {nearest}")
+        if not np.array_equal(hamming(code, store.get(found.ids[0]).codes), found.distances):
+            raise AssertionError(f"{mode}: distances do not belong to the ids")
+    if store.search(query, k=3, mode="asymmetric").ids.shape != (1, 3):
+        raise AssertionError("asymmetric: not three items")
 
 
 def check(store, n_items):

@@ -1,4 +1,4 @@
-"""Promise 10: a store larger than memory is written as a stream, walked through, compacted and verified."""
+"""Promise 10: a store larger than memory is written as a stream, walked through, compacted, verified and searched."""
 
 import subprocess
 import sys

@@ -23,6 +23,8 @@ from bilsh.store.manifest import IdKind, Manifest, SegmentRef, VectorKind
 from bilsh.store.sections import WINDOW, SectionFile
 
 MAX_METADATA_BYTES = 1 << 14
+SEARCH_BYTES = 32 << 20
+"""Codes and vectors that a search of an unmapped store holds in memory at a time."""
 _VECTOR_DTYPES = {"float32": "<f4", "float16": "<f2"}
 
 
@@ -350,3 +352,44 @@ def windows(rows: int, row_bytes: int) -> Iterator[tuple[int, int]]:
     step = max(1, WINDOW // max(row_bytes, 1))
     for start in range(0, rows, step):
         yield start, min(start + step, rows)
+
+
+class Window:
+    """Rows [start, stop) of a segment, read whenever they are asked for and never kept.
+
+    Looks like a segment to a search, which so needs memory for one window only, however large the store is.
+    """
+
+    def __init__(self, segment: Segment, start: int, stop: int) -> None:
+        self._segment, self._start, self._stop = segment, start, stop
+
+    @property
+    def slabs(self) -> list[NDArray[np.uint8]]:
+        """Codes in slabs."""
+        widths = self._segment.layout.widths
+        return [self._segment.file.rows_of(f"code{i}", self._start, self._stop) for i in range(len(widths))]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """Int64 ids."""
+        return np.ascontiguousarray(self._segment.file.rows_of("ids", self._start, self._stop)[:, 0])
+
+    @property
+    def alive(self) -> NDArray[np.uint8] | None:
+        """Packed bitmap of living rows, None when all are."""
+        bits = self._segment.alive_bits(self._start, self._stop)
+        return None if bits is None else np.packbits(bits, bitorder="little")
+
+    @property
+    def vectors(self) -> NDArray[Any] | None:
+        """Kept vectors, None when there are none."""
+        if not self._segment.layout.keep_vectors:
+            return None
+        return self._segment.file.rows_of("vectors", self._start, self._stop)
+
+
+def unmapped(segment: Segment) -> list[Window]:
+    """Cut a segment into windows of about SEARCH_BYTES of codes and kept vectors."""
+    row_bytes = sum(segment.file.sections[name].row_bytes for name in segment.layout.fixed_columns())
+    step = max(1, SEARCH_BYTES // row_bytes)
+    return [Window(segment, i, min(i + step, len(segment))) for i in range(0, len(segment), step)]

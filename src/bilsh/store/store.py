@@ -34,7 +34,7 @@ from bilsh.store.items import Items, walk
 from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file
 from bilsh.store.sections import FORMAT, FileRef, SectionWriter
-from bilsh.store.segment import Segment
+from bilsh.store.segment import Segment, unmapped
 from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, newest_version, open_snapshot
 from bilsh.store.writer import Writer
 
@@ -453,8 +453,12 @@ class Store:
                 "an array to re-rank by is looked up by integer ids; this store has string ids. "
                 "Keep the vectors in the store and pass rerank=True."
             )
+        # Mapped segments are read where they lie; where mapping is unwelcome, memory holds one window at a time.
+        segments: list[Any] = list(self.segments)
+        if not self._use_map:
+            segments = [window for segment in self.segments for window in unmapped(segment)]
         found = search_segments(
-            self.segments, self.coder, Q, k, mode=mode, delta=delta, radius=radius, where=chosen,
+            segments, self.coder, Q, k, mode=mode, delta=delta, radius=radius, where=chosen,
             candidates=candidates, rerank=rerank, similarity=similarity, confidence=confidence, n_jobs=n_jobs,
         )  # fmt: skip
         if self.id_kind != "str":
