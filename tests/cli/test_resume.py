@@ -36,7 +36,7 @@ def test_interrupted_and_killed_runs_go_on(tmp_path):
     for number, ending in enumerate((signal.SIGINT, signal.SIGKILL), 1):
         process = subprocess.Popen(
             [*COMMAND, *options, "-o", "parts"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=plain(),
+            env=plain(), preexec_fn=attentive,
         )  # fmt: skip
         # A batch is one version; the run has 320 of them, so it is caught early even on a busy machine.
         while process.poll() is None and newest(tmp_path / "parts") < 20 * number:
@@ -56,6 +56,11 @@ def test_interrupted_and_killed_runs_go_on(tmp_path):
     told = answer(*options, "-o", "parts", cwd=tmp_path)
     assert told["resumed_at"] == sizes[1]
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+
+
+def attentive():
+    """Let the program hear SIGINT even where the tests themselves were started in the background, without it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def newest(store):

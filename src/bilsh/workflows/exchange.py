@@ -227,17 +227,19 @@ def _from_npy(path: Path) -> _Batches:
 def _from_faiss(path: Path) -> _Batches:
     faiss = optional("faiss", "Reading FAISS indexes")
     try:
-        index = faiss.read_index_binary(str(path))
+        outer = faiss.read_index_binary(str(path))
     except RuntimeError:
         raise InvalidInputError(f"{path} is not a FAISS binary index.") from None
-    ids = None
-    if isinstance(index, faiss.IndexBinaryIDMap):
-        ids, index = faiss.vector_to_array(index.id_map), faiss.downcast_IndexBinary(index.index)
+    # The map owns the index inside it: it must live until the codes have been copied.
+    ids, index = None, outer
+    if isinstance(outer, faiss.IndexBinaryIDMap):
+        ids, index = faiss.vector_to_array(outer.id_map), faiss.downcast_IndexBinary(outer.index)
     if not isinstance(index, faiss.IndexBinaryFlat):
         raise InvalidInputError(
             f"{path} holds a {type(index).__name__}; only IndexBinaryFlat keeps plain codes."
         )
     codes = faiss.vector_to_array(index.xb).reshape(index.ntotal, -1)
+    del index, outer
     return _cut(codes, ids if ids is not None else _ids_beside(path, len(codes)))
 
 
