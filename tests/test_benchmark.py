@@ -167,7 +167,7 @@ def test_every_target_speaks_of_a_race_that_is_run(size):
 def test_machine_tells_no_names_or_places():
     described = machine.describe()
     assert described["versions"]["bilsh"]
-    assert described["instruction_set"] in {"portable", "avx2", "avx512"}
+    assert described["instruction_set"] in {"portable", "avx2", "avx512", "amx"}
     assert set(described) == {
         *(
             "date",

@@ -104,6 +104,46 @@ def test_within_finds_all_and_only_the_close_ones(search, radius):
         np.testing.assert_array_equal(found[offsets[row] : offsets[row + 1]], to_all[expected])
 
 
+MANY_QUERIES = [(1024, 128, 64, []), (1100, 131, 7, [3]), (1537, 300, 200, [64, 190]), (2051, 700, 33, [0])]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(("n", "n_queries", "n_bytes", "edges"), MANY_QUERIES)
+def test_many_queries_at_once(n, n_queries, n_bytes, edges, n_jobs, level):
+    """So many that products of matrices pay, where the machine has them."""
+    _native.force_level(level)
+    rng = np.random.default_rng(n)
+    codes, queries = random_codes(rng, n, n_bytes), random_codes(rng, n_queries, n_bytes)
+    ids, alive = rng.permutation(n) * 7 - 3, rng.random(n) < 0.8
+    bitmap, slabs = np.packbits(alive, bitorder="little"), cut(codes, edges)
+    bits, asked = (np.unpackbits(c, axis=1).astype(np.float32) for c in (codes, queries))
+    distances = (asked.sum(1)[:, None] + bits.sum(1) - 2 * asked @ bits.T).astype(np.int32)
+    np.testing.assert_array_equal(_native.hamming_matrix(queries, codes, n_jobs), distances)
+    found_ids, found = _native.hamming_top_k(queries, slabs, 9, ids, bitmap, n_jobs)
+    radius = int(np.quantile(distances, 0.01))
+    offsets, within_ids, _ = _native.hamming_within(queries, slabs, radius, ids, bitmap, n_jobs)
+    for row, to_all in enumerate(distances):
+        expected = order_of(to_all, ids, alive)
+        np.testing.assert_array_equal(found_ids[row], ids[expected[:9]])
+        np.testing.assert_array_equal(found[row], to_all[expected[:9]])
+        close = expected[to_all[expected] <= radius]
+        np.testing.assert_array_equal(within_ids[offsets[row] : offsets[row + 1]], ids[close])
+
+
+@pytest.mark.parametrize("level", LEVELS[-2:])
+def test_many_long_queries_in_several_batches(level):
+    _native.force_level(level)
+    rng = np.random.default_rng(0)
+    codes, queries = random_codes(rng, 1024, 30_001), random_codes(rng, 300, 30_001)
+    some = np.arange(0, 1024, 60)
+    distances = _native.hamming_matrix(queries, codes, 2)[:, some]
+    for query, to_some in zip(queries, distances, strict=True):
+        np.testing.assert_array_equal(np.bitwise_count(query ^ codes[some]).sum(axis=1), to_some)
+    nearest = _native.hamming_top_k(queries, [codes], 1)[1]
+    assert (nearest <= distances.min(axis=1, keepdims=True)).all()
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_long_codes_do_not_overflow_any_counter(level):
     _native.force_level(level)

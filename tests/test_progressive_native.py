@@ -58,7 +58,7 @@ def searches(draw):
         distinct = rng.integers(0, 256, (draw(st.integers(1, 4)), n_bytes), dtype=np.uint8)
         codes = distinct[rng.integers(0, len(distinct), draw(st.integers(0, 3000)))]
     n = len(codes)
-    n_queries = draw(st.integers(0, 9))
+    n_queries = draw(st.integers(0, 9) | st.integers(128, 140))
     queries = rng.integers(0, 256, (n_queries, n_bytes), dtype=np.uint8)
     if n and draw(st.booleans()):
         queries = codes[rng.integers(0, n, n_queries)]

@@ -21,14 +21,14 @@ inline std::size_t rows_per_block(std::size_t bytes) {
 struct Grid {
     std::size_t n_rows, n_queries, rows, queries, row_parts, query_parts;
 
-    Grid(std::size_t n_rows_, std::size_t n_queries_, std::size_t bytes, int n_jobs)
+    // Shares of rows are whole blocks; shares of queries begin at multiples of `unit`.
+    Grid(std::size_t n_rows_, std::size_t block, std::size_t n_queries_, std::size_t unit, int n_jobs)
         : n_rows(n_rows_), n_queries(n_queries_), rows(n_rows_), queries(n_queries_) {
         const std::size_t wanted = n_jobs > 1 ? 8 * static_cast<std::size_t>(n_jobs) : 1;
-        const std::size_t block = rows_per_block(bytes);
         rows = std::max<std::size_t>(ceil_div(ceil_div(n_rows, block), wanted), 1) * block;
         row_parts = ceil_div(n_rows, rows);
         const std::size_t cuts = std::max<std::size_t>(ceil_div(wanted, std::max<std::size_t>(row_parts, 1)), 1);
-        queries = std::max<std::size_t>(ceil_div(ceil_div(n_queries, group), cuts), 1) * group;
+        queries = std::max<std::size_t>(ceil_div(ceil_div(n_queries, unit), cuts), 1) * unit;
         query_parts = ceil_div(n_queries, queries);
     }
 

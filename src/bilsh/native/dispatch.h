@@ -6,7 +6,8 @@
 
 namespace bilsh {
 
-enum class Level { portable = 0, avx2 = 1, avx512 = 2 };
+// amx is avx512 with Hamming distances to many queries on tile registers.
+enum class Level { portable, avx2, avx512, amx };
 
 // Levels that were compiled in and that this machine can run, slowest first.
 std::vector<Level> available_levels();

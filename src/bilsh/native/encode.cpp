@@ -24,6 +24,7 @@ extern const EncodeKernels encode_table;
 const EncodeKernels& encode_kernels(Level level) {
     switch (level) {
 #if defined(__x86_64__)
+        case Level::amx:
         case Level::avx512:
             return avx512::encode_table;
         case Level::avx2:

@@ -14,6 +14,16 @@ namespace bilsh {
 const HammingKernels& hamming_kernels() {
 #if defined(__x86_64__)
     switch (current_level()) {
+#if defined(BILSH_AMX)
+        case Level::amx: {
+            static const HammingKernels with_product = [] {
+                HammingKernels kernels = avx512::hamming_kernels;
+                kernels.product = &amx::hamming_product;
+                return kernels;
+            }();
+            return with_product;
+        }
+#endif
         case Level::avx512:
             return avx512::hamming_kernels;
         case Level::avx2:
@@ -34,22 +44,29 @@ std::size_t CodeSet::count_alive() const {
 
 namespace {
 
+// Calls use(first query, batch) for batches of at most so many queries that are small enough for a QueryBlock.
+template <class Use>
+void in_batches(const Queries& queries, std::size_t at_most, const Use& use) {
+    const std::size_t batch = std::min(at_most, QueryBlock::at_most(queries.bytes));
+    for (std::size_t start = 0; start < queries.n; start += batch)
+        use(start, Queries{queries.at(start), std::min(batch, queries.n - start), queries.bytes});
+}
+
 // Calls close(query, row, distance) for every living row whose distance is at most limit(query, first row of the block).
 template <class Limit, class Close>
-void scan(const HammingKernels& kernels, const Queries& queries, const CodeSet& set, std::size_t row, std::size_t row_end,
-          std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
-    const std::size_t block = rows_per_block(queries.bytes);
-    std::vector<std::int32_t> distances(group * block);
+void scan(const HammingKernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row,
+          std::size_t row_end, std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
+    const std::size_t block = queries.rows();
     std::vector<std::uint32_t> chosen(block);
     RowBlock rows(kernels);
     for (; row < row_end; row += block) {
         const std::size_t n_rows = std::min(block, row_end - row);
-        rows.load(set.slabs.data(), set.slabs.size(), row, n_rows, query_end - query);
-        for (std::size_t first = query; first < query_end; first += group) {
-            const std::size_t n_queries = std::min(group, query_end - first);
-            rows.compare(queries.at(first), queries.bytes, n_queries, distances.data(), block);
+        rows.load(queries, set.slabs.data(), set.slabs.size(), row, n_rows, query_end - query);
+        for (std::size_t first = query; first < query_end; first += queries.together()) {
+            const std::size_t n_queries = std::min(queries.together(), query_end - first);
+            const std::int32_t* distances = rows.compare(queries, first, n_queries);
             for (std::size_t q = 0; q < n_queries; ++q) {
-                const std::int32_t* values = distances.data() + q * block;
+                const std::int32_t* values = distances + q * rows.stride();
                 const std::size_t found = kernels.select(values, n_rows, limit(first + q, row), chosen.data());
                 for (std::size_t i = 0; i < found; ++i)
                     if (set.is_alive(row + chosen[i])) close(first + q, row + chosen[i], values[chosen[i]]);
@@ -62,16 +79,25 @@ void scan(const HammingKernels& kernels, const Queries& queries, const CodeSet& 
 
 void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t* out) {
     const HammingKernels& kernels = hamming_kernels();
-    const std::size_t block = rows_per_block(b.bytes);
     const Slab slab{b.data, b.bytes};
-    Grid(b.n, a.n, b.bytes, n_jobs)
-        .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int) {
-            RowBlock rows(kernels);
-            for (; row < row_end; row += block) {
-                rows.load(&slab, 1, row, std::min(block, row_end - row), query_end - query);
-                rows.compare(a.at(query), a.bytes, query_end - query, out + query * b.n + row, b.n);
-            }
-        });
+    in_batches(a, a.n, [&](std::size_t start, const Queries& part) {
+        const QueryBlock queries(kernels, part, &slab, 1, b.n);
+        const std::size_t block = queries.rows(), together = queries.together();
+        Grid(b.n, block, part.n, queries.unit(), n_jobs)
+            .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int) {
+                RowBlock rows(kernels);
+                for (; row < row_end; row += block) {
+                    const std::size_t n_rows = std::min(block, row_end - row);
+                    rows.load(queries, &slab, 1, row, n_rows, query_end - query);
+                    for (std::size_t first = query; first < query_end; first += together) {
+                        const std::size_t n = std::min(together, query_end - first);
+                        const std::int32_t* distances = rows.compare(queries, first, n);
+                        for (std::size_t q = 0; q < n; ++q)
+                            std::copy_n(distances + q * rows.stride(), n_rows, out + (start + first + q) * b.n + row);
+                    }
+                }
+            });
+    });
 }
 
 void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, int n_jobs, std::int64_t* ids,
@@ -82,10 +108,10 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
     n_jobs = std::max(n_jobs, 1);
     // The hits of a batch of queries, kept per thread, are held to about 64 MB.
     const std::size_t batch = std::max<std::size_t>((std::size_t{1} << 22) / (k * static_cast<std::size_t>(n_jobs)), group);
-    for (std::size_t start = 0; start < queries.n; start += batch) {
-        const Queries part{queries.at(start), std::min(batch, queries.n - start), queries.bytes};
+    in_batches(queries, batch, [&](std::size_t start, const Queries& part) {
+        const QueryBlock block(kernels, part, set.slabs.data(), set.slabs.size(), set.n);
         std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(n_jobs), std::vector<Nearest>(part.n, Nearest(k)));
-        Grid(set.n, part.n, part.bytes, n_jobs)
+        Grid(set.n, block.rows(), part.n, block.unit(), n_jobs)
             .run(n_jobs,
                  [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
                      std::vector<Nearest>& nearest = found[static_cast<std::size_t>(worker)];
@@ -96,7 +122,7 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
                      const auto close = [&](std::size_t q, std::size_t r, std::int32_t d) {
                          nearest[q].push({d, set.id(r)});
                      };
-                     scan(kernels, part, set, row, row_end, query, query_end, limit, close);
+                     scan(kernels, block, set, row, row_end, query, query_end, limit, close);
                  });
         for (std::size_t q = 0; q < part.n; ++q) {
             for (std::size_t worker = 1; worker < found.size(); ++worker) found[0][q].push_all(found[worker][q]);
@@ -106,7 +132,7 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
                 distances[at++] = hit.distance;
             }
         }
-    }
+    });
 }
 
 Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t radius, int n_jobs) {
@@ -114,14 +140,20 @@ Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t 
     n_jobs = std::max(n_jobs, 1);
     std::vector<std::vector<std::vector<Hit>>> found(static_cast<std::size_t>(n_jobs),
                                                      std::vector<std::vector<Hit>>(queries.n));
-    Grid(set.n, queries.n, queries.bytes, n_jobs)
-        .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-            std::vector<std::vector<Hit>>& mine = found[static_cast<std::size_t>(worker)];
-            scan(
-                kernels, queries, set, row, row_end, query, query_end,
-                [&](std::size_t, std::size_t) { return radius; },
-                [&](std::size_t q, std::size_t r, std::int32_t d) { mine[q].push_back({d, set.id(r)}); });
-        });
+    in_batches(queries, queries.n, [&](std::size_t start, const Queries& part) {
+        const QueryBlock block(kernels, part, set.slabs.data(), set.slabs.size(), set.n);
+        Grid(set.n, block.rows(), part.n, block.unit(), n_jobs)
+            .run(n_jobs,
+                 [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
+                     std::vector<std::vector<Hit>>& mine = found[static_cast<std::size_t>(worker)];
+                     scan(
+                         kernels, block, set, row, row_end, query, query_end,
+                         [&](std::size_t, std::size_t) { return radius; },
+                         [&](std::size_t q, std::size_t r, std::int32_t d) {
+                             mine[start + q].push_back({d, set.id(r)});
+                         });
+                 });
+    });
     Matches matches;
     matches.offsets.push_back(0);
     std::vector<Hit> hits;

@@ -6,6 +6,22 @@
 
 namespace bilsh {
 
+// Distances to many queries at once as a product of matrices, for machines that have tile registers.
+inline constexpr std::size_t product_queries = 32;  // queries are padded to a multiple of this
+inline constexpr std::size_t product_rows = 32;     // and rows to a multiple of this
+inline constexpr std::size_t product_bytes = 128;   // of each code in one call, at most
+
+struct HammingProduct {
+    // The factor that stands for the queries: 64 bytes for every 8 bytes of each query, padding included, aligned to 64.
+    void (*expand)(const std::uint8_t* queries, std::size_t query_stride, std::size_t n_queries, std::size_t n_bytes,
+                   std::int8_t* out);
+    // out[q * out_stride + r] = start[16 * q] + (distance of row r and query q over n_bytes) - (bits of query q there);
+    // each value of `start` stands sixteen times. Null: added to what is in `out`, which has room for the padding.
+    void (*product)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, std::size_t n_bytes,
+                    const std::int8_t* queries, std::size_t n_queries, const std::int32_t* start, std::int32_t* out,
+                    std::size_t out_stride);
+};
+
 struct HammingKernels {
     // out[q * out_stride + r] = distance of row r and query q over n_bytes bytes; added to what is there if `add`.
     void (*tile)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, const std::uint8_t* queries,
@@ -24,6 +40,7 @@ struct HammingKernels {
                    const std::uint8_t* query, std::size_t n_bytes, std::int32_t* out);
     // Writes the ascending positions i with values[i] <= limit and returns how many; `out` has room for n.
     std::size_t (*select)(const std::int32_t* values, std::size_t n, std::int32_t limit, std::uint32_t* out);
+    const HammingProduct* product;  // null where there is none
 };
 
 namespace portable {
@@ -34,6 +51,9 @@ extern const HammingKernels hamming_kernels;
 }
 namespace avx512 {
 extern const HammingKernels hamming_kernels;
+}
+namespace amx {
+extern const HammingProduct hamming_product;
 }
 
 // The kernels of the level in force.

@@ -29,14 +29,12 @@ struct Items {
 
 // What one thread writes while it works.
 struct Scratch {
-    std::vector<std::int32_t> distances;
     std::vector<std::uint32_t> chosen;
     std::vector<std::int64_t> survivors, bytes;
     std::vector<Shortlist> shortlists;
     RowBlock rows;
 
-    explicit Scratch(const HammingKernels& kernels)
-        : distances(group * block_rows), chosen(block_rows), rows(kernels) {}
+    explicit Scratch(const HammingKernels& kernels) : chosen(block_rows), rows(kernels) {}
 };
 
 // Stages run one after the other over all rows, and the bound T moves only between stages. So what is kept depends
@@ -105,31 +103,44 @@ class Batch {
         return limits_.at(stage, best.full() ? best.worst() : std::numeric_limits<std::int32_t>::max());
     }
 
+    // What some queries hold of one slab.
+    struct Parts {
+        std::size_t n;
+        std::vector<std::uint8_t> bytes;
+        QueryBlock block;
+
+        Parts(const Batch& batch, const std::vector<std::size_t>& queries, std::size_t stage)
+            : n(queries.size()),
+              bytes(copy(batch, queries, stage)),
+              block(batch.kernels_, {bytes.data(), n, batch.set_.slabs[stage].bytes}, &batch.set_.slabs[stage], 1,
+                    batch.set_.n) {}
+
+        static std::vector<std::uint8_t> copy(const Batch& batch, const std::vector<std::size_t>& queries,
+                                              std::size_t stage) {
+            std::vector<std::uint8_t> bytes;
+            for (const std::size_t query : queries)
+                bytes.insert(bytes.end(), batch.part(query, stage),
+                             batch.part(query, stage) + batch.set_.slabs[stage].bytes);
+            return bytes;
+        }
+    };
+
     // Distances of a block of rows over one slab to some queries, a few at a time: use(i, distances) for queries[i].
     template <class Use>
-    void tiled(std::size_t stage, std::size_t block, const std::vector<std::uint8_t>& parts, std::size_t n_queries,
-               Scratch& scratch, const Use& use) {
+    void tiled(std::size_t stage, std::size_t block, const Parts& parts, Scratch& scratch, const Use& use) {
         const Slab& slab = set_.slabs[stage];
         const std::size_t row = block * block_rows, end = std::min(row + block_rows, set_.n);
-        const std::size_t step = rows_per_block(slab.bytes);
+        const std::size_t step = parts.block.rows(), together = parts.block.together();
         for (std::size_t first = row; first < end; first += step) {
             const std::size_t n_rows = std::min(step, end - first);
-            scratch.rows.load(&slab, 1, first, n_rows, n_queries);
-            for (std::size_t q = 0; q < n_queries; q += group) {
-                const std::size_t n = std::min(group, n_queries - q);
-                scratch.rows.compare(parts.data() + q * slab.bytes, slab.bytes, n, scratch.distances.data(), block_rows);
-                for (std::size_t i = 0; i < n; ++i)
-                    use(q + i, first, n_rows, scratch.distances.data() + i * block_rows);
+            scratch.rows.load(parts.block, &slab, 1, first, n_rows, parts.n);
+            for (std::size_t q = 0; q < parts.n; q += together) {
+                const std::size_t n = std::min(together, parts.n - q);
+                const std::int32_t* distances = scratch.rows.compare(parts.block, q, n);
+                for (std::size_t i = 0; i < n; ++i) use(q + i, first, n_rows, distances + i * scratch.rows.stride());
             }
         }
-        scratch.bytes[stage] += static_cast<std::int64_t>((end - row) * n_queries * slab.bytes);
-    }
-
-    std::vector<std::uint8_t> parts_of(const std::vector<std::size_t>& queries, std::size_t stage) const {
-        const std::size_t bytes = set_.slabs[stage].bytes;
-        std::vector<std::uint8_t> parts(queries.size() * bytes);
-        for (std::size_t i = 0; i < queries.size(); ++i) std::copy_n(part(queries[i], stage), bytes, &parts[i * bytes]);
-        return parts;
+        scratch.bytes[stage] += static_cast<std::int64_t>((end - row) * parts.n * slab.bytes);
     }
 
     // The first slab of all rows; the closest items of each query are its seeds. Their full distances give T, and T
@@ -137,9 +148,9 @@ class Batch {
     void compare_first() {
         std::vector<std::size_t> every(queries_.n);
         for (std::size_t query = 0; query < queries_.n; ++query) every[query] = query;
-        const std::vector<std::uint8_t> parts = parts_of(every, 0);
+        const Parts parts(*this, every, 0);
         parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
-            tiled(0, block, parts, queries_.n, scratch,
+            tiled(0, block, parts, scratch,
                   [&](std::size_t query, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
                       if (first_) std::copy_n(distances, n_rows, first_.get() + query * set_.n + row);
                       Shortlist& list = scratch.shortlists[query];
@@ -182,9 +193,9 @@ class Batch {
 
     // The distances over the first slab once more, from store or from the codes.
     template <class Use>
-    void first_again(std::size_t block, const std::vector<std::uint8_t>& parts, const std::vector<std::size_t>& queries,
+    void first_again(std::size_t block, const Parts& parts, const std::vector<std::size_t>& queries,
                      Scratch& scratch, const Use& use) {
-        if (!first_) return tiled(0, block, parts, queries.size(), scratch, use);
+        if (!first_) return tiled(0, block, parts, scratch, use);
         const std::size_t row = block * block_rows, n_rows = std::min(block_rows, set_.n - row);
         for (std::size_t i = 0; i < queries.size(); ++i) use(i, row, n_rows, first_.get() + queries[i] * set_.n + row);
     }
@@ -195,7 +206,7 @@ class Batch {
         constexpr std::size_t every = 16;
         const std::size_t n_samples = ceil_div(n_blocks_, every);
         std::vector<std::size_t> found(n_samples * queries.size());
-        const std::vector<std::uint8_t> parts = parts_of(queries, 0);
+        const Parts parts(*this, queries, 0);
         parallel(n_samples, [&](std::size_t sample, Scratch& scratch) {
             first_again(sample * every, parts, queries, scratch,
                         [&](std::size_t i, std::size_t, std::size_t n_rows, const std::int32_t* distances) {
@@ -222,7 +233,7 @@ class Batch {
 
     void list(const std::vector<std::size_t>& queries) {
         std::vector<Items> found(queries.size() * n_blocks_);
-        const std::vector<std::uint8_t> parts = parts_of(queries, 0);
+        const Parts parts(*this, queries, 0);
         parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
             first_again(block, parts, queries, scratch,
                         [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
@@ -249,9 +260,9 @@ class Batch {
     static bool is_dense(std::size_t found, std::size_t n_rows) { return 5 * found > n_rows; }
 
     void add_all(std::size_t stage, const std::vector<std::size_t>& queries) {
-        const std::vector<std::uint8_t> parts = parts_of(queries, stage);
+        const Parts parts(*this, queries, stage);
         parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
-            tiled(stage, block, parts, queries.size(), scratch,
+            tiled(stage, block, parts, scratch,
                   [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
                       std::int32_t* sums = items_[queries[i]].distances.data() + row;
                       for (std::size_t r = 0; r < n_rows; ++r) sums[r] += distances[r];

@@ -17,6 +17,7 @@ namespace bilsh {
 const ScoreKernels& score_kernels() {
 #if defined(__x86_64__)
     switch (current_level()) {
+        case Level::amx:
         case Level::avx512:
             return avx512::score_kernels;
         case Level::avx2:
@@ -111,7 +112,7 @@ void score_all(const Weights& weights, const CodeSet& set, int n_jobs, const Use
     for (std::size_t start = 0; start < weights.n; start += batch) {
         const std::size_t n_queries = std::min(batch, weights.n - start);
         parallel_for(n_queries, n_jobs, [&](std::size_t q, int) { tables[q].build(weights, start + q, n_bytes); });
-        Grid(set.n, n_queries, n_bytes, n_jobs)
+        Grid(set.n, block, n_queries, group, n_jobs)
             .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
                 float out[rows_at_once];
                 for (; row < row_end; row += block) {
