@@ -13,6 +13,7 @@ constexpr uint32_t sign_bit = 0x80000000u;
 constexpr std::size_t projected_bytes = std::size_t{3} << 19;  // of stage 1's result for a block of rows: stays in L2
 constexpr std::size_t cached_bytes = std::size_t{3} << 19;     // of the items that pass stage 1 together
 constexpr std::size_t pairs_at_once = 48;
+constexpr std::size_t worth_sharing = 2'000'000;  // products; fewer are done before a second thread has begun
 
 std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
 
@@ -220,13 +221,15 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
         }
     });
     const uint32_t* index = grid ? grid_index_.data() : bits_.value();
-    for (std::size_t t = 0; t < n; ++t)
+    parallel_for(n, n_jobs, [&](std::size_t t, int) {
         bits_.finish_item(kernels, values + t * n_values, index, 1.0f, output, item + t);
+    });
 }
 
 void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
     const EncodeKernels& kernels = encode_kernels(current_level());
     const std::size_t lanes = kernels.tile_items;
+    if (n * (first_rows_ * first_dim_ + pair_row_.size()) * second_dim_ < worth_sharing) n_jobs = 1;
     // A tile costs the same however few items it holds. Long chains make the path of few items nearly as fast per item.
     const std::size_t rest = n % lanes, worth_a_tile = second_dim_ < 64 ? lanes / 2 : lanes * 3 / 4;
     const std::size_t tiles = n / lanes + (rest >= worth_a_tile ? 1 : 0);

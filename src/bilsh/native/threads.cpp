@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -15,6 +16,25 @@
 namespace bilsh {
 namespace {
 
+// To wake a sleeping thread takes as long as encoding some items. So threads stay awake for a moment, as the next call
+// often follows at once.
+template <class Condition>
+bool soon(const Condition& condition) {
+    constexpr std::chrono::microseconds moment{100};
+    const auto start = std::chrono::steady_clock::now();
+    while (!condition()) {
+        for (int i = 0; i < 32; ++i) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#elif defined(__aarch64__)
+            __asm__ volatile("yield");
+#endif
+        }
+        if (std::chrono::steady_clock::now() - start > moment) return false;
+    }
+    return true;
+}
+
 // One call of parallel_for: a counter of tasks not yet taken, and who still works on it.
 struct Job {
     std::size_t n_tasks;
@@ -23,7 +43,7 @@ struct Job {
     std::atomic<int> workers{0};
     std::mutex mutex;
     std::condition_variable done;
-    int running = 0;
+    std::atomic<int> running{0};
     std::exception_ptr error;
 
     void work(int worker) {
@@ -48,7 +68,8 @@ class Pool {
             ++threads_;
         }
         for (int i = 0; i < helpers; ++i) queue_.push_back(job);
-        wake_.notify_all();
+        waiting_ += helpers;
+        if (sleepers_ > 0) wake_.notify_all();
     }
 
     // Takes back the places in the queue that no thread has filled yet.
@@ -59,6 +80,7 @@ class Pool {
             std::lock_guard<std::mutex> job_lock(job->mutex);
             job->running -= static_cast<int>(queue_.end() - rest);
         }
+        waiting_ -= static_cast<int>(queue_.end() - rest);
         queue_.erase(rest, queue_.end());
     }
 
@@ -66,11 +88,15 @@ class Pool {
     void loop() {
         for (;;) {
             std::shared_ptr<Job> job;
+            soon([this] { return waiting_ > 0; });
             {
                 std::unique_lock<std::mutex> lock(mutex_);
+                ++sleepers_;
                 wake_.wait(lock, [this] { return !queue_.empty(); });
+                --sleepers_;
                 job = queue_.front();
                 queue_.pop_front();
+                --waiting_;
             }
             job->work(job->workers.fetch_add(1));
             std::lock_guard<std::mutex> lock(job->mutex);
@@ -81,7 +107,8 @@ class Pool {
     std::mutex mutex_;
     std::condition_variable wake_;
     std::deque<std::shared_ptr<Job>> queue_;
-    int threads_ = 0;
+    std::atomic<int> waiting_{0};  // entries of the queue
+    int threads_ = 0, sleepers_ = 0;
 };
 
 // Never destroyed: its threads may still wait when the process ends. After fork() a child starts a pool of its own.
@@ -109,6 +136,7 @@ void parallel_for(std::size_t n_tasks, int n_jobs, const std::function<void(std:
     pool()->submit(job, threads - 1);
     job->work(0);
     pool()->withdraw(job);
+    soon([&] { return job->running == 0; });
     std::unique_lock<std::mutex> lock(job->mutex);
     job->done.wait(lock, [&] { return job->running == 0; });
     if (job->error) std::rethrow_exception(job->error);
