@@ -13,7 +13,7 @@ constexpr uint32_t sign_bit = 0x80000000u;
 constexpr std::size_t projected_bytes = std::size_t{3} << 19;  // of stage 1's result for a block of rows: stays in L2
 constexpr std::size_t cached_bytes = std::size_t{3} << 19;     // of the items that pass stage 1 together
 constexpr std::size_t pairs_at_once = 48;
-constexpr std::size_t worth_sharing = 2'000'000;  // products; fewer are done before a second thread has begun
+constexpr std::size_t worth_sharing = 5'000'000;  // products; fewer are done before a second thread has begun
 
 std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
 
