@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from time import perf_counter
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -150,22 +151,17 @@ class Scan:
         """Progressive top-k of one segment, and its share of a full scan's bytes."""
         segment, start = self.segments[part], perf_counter()
         slabs = segment.slabs
-        ends = np.cumsum([8 * slab.shape[1] for slab in slabs])
-        limits = prefix_limits(self.n_bits, tuple(ends[:-1].tolist()), delta)
+        ends = tuple(accumulate(8 * slab.shape[1] for slab in slabs))
+        limits = prefix_limits(self.n_bits, ends[:-1], delta)
         ids, distances, effort = _native.progressive_top_k(
             queries, slabs, k, limits, SEEDS * k, _ids(segment), self.alive[part], self.n_jobs
         )
-        known = effort["seconds"].sum()
-        for stage, end in enumerate(ends.tolist()):
-            seconds = effort["seconds"][stage] + (perf_counter() - start - known if stage == 0 else 0.0)
-            self.tally.add(
-                f"bits up to {min(end, self.n_bits)}",
-                effort["survivors"][stage],
-                effort["bytes"][stage],
-                seconds,
-            )
+        survivors, n_bytes, seconds = (effort[name].tolist() for name in ("survivors", "bytes", "seconds"))
+        seconds[0] += perf_counter() - start - sum(seconds)
+        for end, *work in zip(ends, survivors, n_bytes, seconds, strict=True):
+            self.tally.add(f"bits up to {min(end, self.n_bits)}", *work)
         whole = len(queries) * len(segment.ids) * queries.shape[1]
-        return (ids, distances), float(effort["bytes"].sum() / whole) if whole else 0.0
+        return (ids, distances), sum(n_bytes) / whole if whole else 0.0
 
     def best_scores(self, weights: NDArray[np.float32], bias: NDArray[np.float32], k: int) -> Found:
         """Rows with the k largest scores of all."""

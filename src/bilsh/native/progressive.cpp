@@ -62,7 +62,7 @@ class Batch {
             offsets_.push_back(offset);
             offset += slab.bytes;
         }
-        const std::size_t kept = std::max<std::size_t>(2 * n_seeds_, 256);
+        const std::size_t kept = first_ ? n_seeds_ : std::max<std::size_t>(2 * n_seeds_, 256);
         for (Scratch& scratch : scratch_) {
             scratch.survivors.resize(set.slabs.size());
             scratch.bytes.resize(set.slabs.size());
@@ -144,7 +144,8 @@ class Batch {
     }
 
     // The first slab of all rows; the closest items of each query are its seeds. Their full distances give T, and T
-    // says who goes on: mostly those of the shortlist; where it is too short, the first slab is read again.
+    // says who goes on: from the distances, if they were kept; else mostly those of the shortlist, and where it is too
+    // short the first slab is read again.
     void compare_first() {
         std::vector<std::size_t> every(queries_.n);
         for (std::size_t query = 0; query < queries_.n; ++query) every[query] = query;
@@ -173,6 +174,7 @@ class Batch {
             const std::size_t n_seeds = std::min(n_seeds_, hits.size());
             std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(n_seeds), hits.end());
             evaluate(query, 0, hits.data(), n_seeds, scratch);
+            if (first_) return choose(query, scratch);
             const std::int32_t limit = limit_after(0, query);
             again[query] = limit >= list.bound();
             if (again[query]) return;
@@ -191,13 +193,25 @@ class Batch {
         items.distances.push_back(hit.distance);
     }
 
-    // The distances over the first slab once more, from store or from the codes.
-    template <class Use>
-    void first_again(std::size_t block, const Parts& parts, const std::vector<std::size_t>& queries,
-                     Scratch& scratch, const Use& use) {
-        if (!first_) return tiled(0, block, parts, scratch, use);
-        const std::size_t row = block * block_rows, n_rows = std::min(block_rows, set_.n - row);
-        for (std::size_t i = 0; i < queries.size(); ++i) use(i, row, n_rows, first_.get() + queries[i] * set_.n + row);
+    // The items that pass the first slab, by the distances kept of it.
+    void choose(std::size_t query, Scratch& scratch) {
+        const std::int32_t* distances = first_.get() + query * set_.n;
+        const std::int32_t limit = limit_after(0, query);
+        Items& items = items_[query];
+        std::size_t total = 0;
+        for (std::size_t row = 0; row < set_.n; row += block_rows) {
+            const std::size_t n_rows = std::min(block_rows, set_.n - row);
+            const std::size_t found = kernels_.select(distances + row, n_rows, limit, scratch.chosen.data());
+            total += found;
+            if (is_dense(total, set_.n)) {
+                items = {true, {}, {distances, distances + set_.n}};
+                return;
+            }
+            for (std::size_t i = 0; i < found; ++i) {
+                const std::size_t at = row + scratch.chosen[i];
+                if (set_.is_alive(at)) add(items, {distances[at], static_cast<std::int64_t>(at)});
+            }
+        }
     }
 
     // Looks at the first slab again for queries whose shortlist does not hold all that pass. Every sixteenth block tells
@@ -208,11 +222,11 @@ class Batch {
         std::vector<std::size_t> found(n_samples * queries.size());
         const Parts parts(*this, queries, 0);
         parallel(n_samples, [&](std::size_t sample, Scratch& scratch) {
-            first_again(sample * every, parts, queries, scratch,
-                        [&](std::size_t i, std::size_t, std::size_t n_rows, const std::int32_t* distances) {
-                            found[i * n_samples + sample] +=
-                                kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
-                        });
+            tiled(0, sample * every, parts, scratch,
+                  [&](std::size_t i, std::size_t, std::size_t n_rows, const std::int32_t* distances) {
+                      found[i * n_samples + sample] +=
+                          kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
+                  });
         });
         std::size_t n_sampled = 0;
         for (std::size_t block = 0; block < n_blocks_; block += every)
@@ -235,16 +249,16 @@ class Batch {
         std::vector<Items> found(queries.size() * n_blocks_);
         const Parts parts(*this, queries, 0);
         parallel(n_blocks_, [&](std::size_t block, Scratch& scratch) {
-            first_again(block, parts, queries, scratch,
-                        [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
-                            const std::size_t n =
-                                kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
-                            for (std::size_t j = 0; j < n; ++j) {
-                                const std::size_t at = scratch.chosen[j];
-                                if (set_.is_alive(row + at))
-                                    add(found[i * n_blocks_ + block], {distances[at], static_cast<std::int64_t>(row + at)});
-                            }
-                        });
+            tiled(0, block, parts, scratch,
+                  [&](std::size_t i, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
+                      const std::size_t n =
+                          kernels_.select(distances, n_rows, limit_after(0, queries[i]), scratch.chosen.data());
+                      for (std::size_t j = 0; j < n; ++j) {
+                          const std::size_t at = scratch.chosen[j];
+                          if (set_.is_alive(row + at))
+                              add(found[i * n_blocks_ + block], {distances[at], static_cast<std::int64_t>(row + at)});
+                      }
+                  });
         });
         parallel(queries.size(), [&](std::size_t i, Scratch&) {
             Items& items = items_[queries[i]];

@@ -23,7 +23,8 @@ class QueryBlock {
     // The bytes of a query lie one after the other; those of the n_rows rows in slabs.
     QueryBlock(const HammingKernels& kernels, const Queries& queries, const Slab* slabs, std::size_t n_slabs,
                std::size_t n_rows)
-        : queries_(queries), expands_(kernels.product && queries.n >= 128 && n_rows >= 1024) {
+        : queries_(queries),
+          expands_(kernels.product && queries.n >= 128 && n_rows >= 1024 && queries.bytes > 0) {
         if (!expands_) return;
         const std::size_t padded = ceil_div(queries.n, product_queries) * product_queries;
         std::size_t size = 0;
@@ -44,6 +45,9 @@ class QueryBlock {
         start_.resize(16 * padded);  // the distances from zero
         kernels.tile(zeros.data(), 0, 16, queries.data, queries.bytes, queries.n, queries.bytes, start_.data(), 16, false);
     }
+
+    QueryBlock(const QueryBlock&) = delete;
+    QueryBlock& operator=(const QueryBlock&) = delete;
 
     // Expanded queries are held to about 64 MB: more are compared one batch after the other.
     static std::size_t at_most(std::size_t bytes) {

@@ -16,13 +16,13 @@
 namespace bilsh {
 namespace {
 
-// To wake a sleeping thread takes as long as encoding some items. So threads stay awake for a moment, as the next call
-// often follows at once.
+// Returns when the condition holds or a moment has passed. To wake a sleeping thread takes as long as encoding some
+// items, and the next call often follows at once: so threads stay awake for this moment.
 template <class Condition>
-bool soon(const Condition& condition) {
+void stay_awake_for(const Condition& condition) {
     constexpr std::chrono::microseconds moment{100};
-    const auto start = std::chrono::steady_clock::now();
-    while (!condition()) {
+    const auto end = std::chrono::steady_clock::now() + moment;
+    while (!condition() && std::chrono::steady_clock::now() < end) {
         for (int i = 0; i < 32; ++i) {
 #if defined(__x86_64__)
             __builtin_ia32_pause();
@@ -30,9 +30,7 @@ bool soon(const Condition& condition) {
             __asm__ volatile("yield");
 #endif
         }
-        if (std::chrono::steady_clock::now() - start > moment) return false;
     }
-    return true;
 }
 
 // One call of parallel_for: a counter of tasks not yet taken, and who still works on it.
@@ -88,7 +86,7 @@ class Pool {
     void loop() {
         for (;;) {
             std::shared_ptr<Job> job;
-            soon([this] { return waiting_ > 0; });
+            stay_awake_for([this] { return waiting_ > 0; });
             {
                 std::unique_lock<std::mutex> lock(mutex_);
                 ++sleepers_;
@@ -136,7 +134,7 @@ void parallel_for(std::size_t n_tasks, int n_jobs, const std::function<void(std:
     pool()->submit(job, threads - 1);
     job->work(0);
     pool()->withdraw(job);
-    soon([&] { return job->running == 0; });
+    stay_awake_for([&] { return job->running == 0; });
     std::unique_lock<std::mutex> lock(job->mutex);
     job->done.wait(lock, [&] { return job->running == 0; });
     if (job->error) std::rethrow_exception(job->error);
