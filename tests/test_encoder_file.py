@@ -110,19 +110,14 @@ def parts():
     return json.loads(good[16 : 16 + length]), good[16 + length : -32]
 
 
-def nested(inner):
-    """JSON one level deeper. Not st.recursive: its draws may differ when Hypothesis repeats them."""
-    return inner | st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-
-
-JSON = nested(
-    nested(
-        st.none()
-        | st.booleans()
-        | st.integers(-(2**40), 2**40)
-        | st.floats(allow_nan=False)
-        | st.text(max_size=5)
-    )
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
 )
 
 

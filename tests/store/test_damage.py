@@ -31,7 +31,8 @@ def answers(disk, where=WHERE, **options):
     with Store.open(where, _disk=disk, **options) as store:
         found = content(store)
         items = store.get(list(found))
-        ids = store.external_ids(np.concatenate([segment.ids for segment in store.segments]))
+        known = [np.empty(0, np.int64), *(segment.ids for segment in store.segments)]
+        ids = store.external_ids(np.concatenate(known))
         slabs = [slab.tobytes() for segment in store.segments for slab in segment.slabs]
         again = [items.codes.tobytes(), items.vectors.tobytes(), items.metadata]
         return found, again, ids.tolist(), slabs, store.encoder.fingerprint
