@@ -212,12 +212,47 @@ def test_bits_follow_the_probabilities_that_scores_are_made_of(thresholds):
     bits = bilsh.unpack(encoder.transform(D / np.linalg.norm(D)[None] * 1.3 + X), 20_000)[0]
     calibration = asymmetric.calibration_of(encoder)
     alpha = np.arccos(-encoder.thresholds_)
-    p = asymmetric._probability(calibration, encoder.phases(X)[0].astype(float), alpha, 1.3)
+    p = asymmetric._probability(calibration, encoder.phases(X)[0].astype(float), alpha, None, 1.3)
     for low, high in ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1)):
         inside = (p >= low) & (p < high)
         if inside.sum() > 100:
             error = np.sqrt((p * (1 - p))[inside].sum()) / inside.sum()
             assert abs(bits[inside].mean() - p[inside].mean()) < 6 * error
+
+
+@pytest.mark.parametrize("thresholds", ["zero", "random"])
+def test_bits_of_bilinear_codes_follow_the_lengths_of_their_vectors(thresholds):
+    """20,000 bits of one pair, 500 for each left vector: the lengths explain them by more than 5 standard errors."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((1, 24, 24))
+    encoder = bilsh.KernelEncoder(
+        n_bits=20_000,
+        bandwidth=1.0,
+        quadrature=False,
+        thresholds=thresholds,
+        projection=bilsh.Bilinear(oversampling=5),
+        random_state=0,
+    ).fit(np.concatenate([X, X + 1]))
+    D = rng.normal(size=X.shape)
+    bits = bilsh.unpack(encoder.transform(1.3 * D / np.linalg.norm(D)), 20_000)[0]
+    calibration = asymmetric.calibration_of(encoder)
+    alpha = np.arccos(-encoder.thresholds_)
+    u = encoder.phases(X)[0].astype(float)
+    lengths = asymmetric._lengths(encoder)
+    assert np.mean(np.square(lengths)) == pytest.approx(1)
+    known, unknown = (asymmetric._probability(calibration, u, alpha, s, 1.3) for s in (lengths, None))
+    likelihoods = [np.log(np.where(bits, p, 1 - p)) for p in (known, unknown)]
+    gain = likelihoods[0] - likelihoods[1]
+    assert gain.mean() > 5 * gain.std() / np.sqrt(len(gain))
+
+
+def test_equal_lengths_share_one_curve_and_others_are_told_apart():
+    level, curves = asymmetric._levels(None, 5)
+    assert level.tolist() == [0] * 5
+    assert curves == [None]
+    level, curves = asymmetric._levels(np.array([2.0, 1.0, 3.0]), 3)
+    assert level.tolist() == [1, 0, 2]
+    assert curves == [1.0, 2.0, 3.0]
 
 
 def test_asymmetric_search_finds_more_true_neighbours():
