@@ -98,6 +98,40 @@ def test_answers_and_counters_do_not_depend_on_threads_or_level(search, k, level
         np.testing.assert_array_equal(first[2][name], again[2][name])
 
 
+MANY = [
+    (lambda rng: clustered(rng, 60, 100, 40, 0.1), 10, hypergeometric_limits),
+    (lambda rng: clustered(rng, 60, 100, 40, 0.3), 10, hypergeometric_limits),
+    (lambda rng: rng.integers(0, 256, (5000, 32), dtype=np.uint8), 400, proportional_limits),
+    (
+        lambda rng: np.repeat(rng.integers(0, 256, (7, 24), dtype=np.uint8), 800, axis=0),
+        20,
+        proportional_limits,
+    ),
+]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize(("make", "k", "rule"), MANY)
+def test_a_query_is_answered_alone_as_in_a_batch(make, k, rule, n_jobs, level):
+    """Batches are too large to keep the distances over the first slab (more than 2**20), single queries are not."""
+    rng = np.random.default_rng(0)
+    codes = make(rng)
+    alive = np.packbits(rng.random(len(codes)) < 0.9, bitorder="little")
+    queries = np.concatenate([codes[::50], rng.integers(0, 256, (140, codes.shape[1]), dtype=np.uint8)])
+    assert len(queries) * len(codes) > 2**20
+    slabs = cut(codes, [8, 20])
+    limits = rule(slabs, 0.05) if rule is hypergeometric_limits else rule(slabs)
+    _native.force_level(level)
+    together = _native.progressive_top_k(queries, slabs, k, limits, 2 * k, None, alive, n_jobs)
+    for number in range(0, len(queries), 7):
+        alone = _native.progressive_top_k(
+            queries[number : number + 1], slabs, k, limits, 2 * k, None, alive, n_jobs
+        )
+        np.testing.assert_array_equal(alone[0][0], together[0][number])
+        np.testing.assert_array_equal(alone[1][0], together[1][number])
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_misses_stay_below_delta(seed):
     """Each true neighbour is lost with probability at most delta, whatever the data (hypergeometric rule).

@@ -7,10 +7,13 @@ score = sum_r u_r (2 h_r - 1). Kernel codes: the log-likelihood ratio of two dis
 
 with kappa(n) the kernel at n times the distance. Bilinear projection vectors differ much in length: |w_i| |v_j| times a
 direction. The query knows the lengths, so its score divides by them (angle codes), or takes the kernel of a direction
-drawn at random with that length, exp(-(n length)^2 / 2) (kernel codes); that is worth up to .008 of recall.
+drawn at random with that length, exp(-(n length)^2 / 2) (kernel codes of scrambled entries). That is worth up to .008
+of recall.
 """
 
 from __future__ import annotations
+
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +27,9 @@ Weights = tuple[NDArray[np.float32], NDArray[np.float32]]
 NEAR, FAR = 1.0, 1.6
 """Distances, in bandwidths, between which the likelihood ratio decides: a neighbour's, and a little beyond."""
 
+SHORTEST = 0.1
+"""Lengths below are taken for this one: the series of shorter ones would need more orders, and they are rare."""
+
 _BINS = 4096
 _LEVELS = 16
 _ORDERS: NDArray[np.float64] = np.arange(1.0, 40.0)
@@ -32,18 +38,15 @@ _ORDERS: NDArray[np.float64] = np.arange(1.0, 40.0)
 def score_weights(encoder: Coder, phases: NDArray[np.float32]) -> Weights:
     """Weights (q, n_bits) and bias (q,) by which stored items are ranked."""
     calibration = calibration_of(encoder)
-    lengths = _lengths(encoder)
     if isinstance(calibration, AngleCalibration):
+        lengths = _lengths(encoder)
         return _signed(phases if lengths is None else (phases / lengths).astype(np.float32))
     if calibration.thresholds == "zero":
-        # Bits of nearly equal length share a curve: look it up.
-        level, curves = _levels(lengths, phases.shape[1])
-        u = np.linspace(0, 2 * np.pi, _BINS, endpoint=False)
-        tables = np.array([_log_ratios(calibration, u, np.pi / 2, length) for length in curves], np.float32)
+        level, tables = _curves(encoder, calibration)
         at = np.rint(phases * np.float32(_BINS / (2 * np.pi))).astype(np.int64) & (_BINS - 1)
         set_, clear = tables[level, 0, at], tables[level, 1, at]
     else:
-        alpha = np.arccos(-_thresholds(encoder))
+        alpha, lengths = np.arccos(-_thresholds(encoder)), _lengths_of_phases(encoder)
         rows = [_log_ratios(calibration, row.astype(np.float64), alpha, lengths) for row in phases]
         set_ = np.array([one for one, _ in rows], dtype=np.float32).reshape(phases.shape)
         clear = np.array([zero for _, zero in rows], dtype=np.float32).reshape(phases.shape)
@@ -71,18 +74,43 @@ def _thresholds(encoder: Coder) -> NDArray[np.float64]:
 
 
 def _lengths(encoder: Coder) -> NDArray[np.float64] | None:
-    """Lengths of the bits' projection vectors, 1 in the mean square; None where they hardly differ."""
+    """Lengths of the bits' projection vectors, about 1; None where they are not bilinear and differ little."""
     projection = encoder.projection_
     if not isinstance(projection, BilinearMap):
         return None
-    left, right = (np.linalg.norm(factor, axis=1) for factor in (projection.left, projection.right))
+    left, right = (
+        np.linalg.norm(factor.astype(np.float64), axis=1) for factor in (projection.left, projection.right)
+    )
     lengths = (left[projection.pairs[:, 0]] * right[projection.pairs[:, 1]])[encoder.outputs_]
-    relative: NDArray[np.float64] = lengths / np.sqrt(np.mean(np.square(lengths)))
-    return relative
+    relative: NDArray[np.float64] = lengths / np.sqrt(np.prod(projection.matrix_shape))
+    return np.maximum(relative, SHORTEST)
+
+
+def _lengths_of_phases(encoder: Coder) -> NDArray[np.float64] | None:
+    """Lengths where a phase depends on them alone: on scrambled entries, which have no direction of their own."""
+    projection = encoder.projection_
+    scrambled = isinstance(projection, BilinearMap) and projection.permutation is not None
+    return _lengths(encoder) if scrambled else None
+
+
+_known: WeakKeyDictionary[KernelCalibration, tuple[NDArray[np.int64], NDArray[np.float32]]] = (
+    WeakKeyDictionary()
+)
+
+
+def _curves(encoder: Coder, calibration: KernelCalibration) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Log-ratios by phase, for bits in groups of like length: the group of each bit, and a table per group."""
+    if calibration not in _known:
+        lengths = _lengths_of_phases(encoder)
+        level, means = _levels(lengths, len(encoder.outputs_))
+        u = np.linspace(0, 2 * np.pi, _BINS, endpoint=False)
+        tables = np.array([_log_ratios(calibration, u, np.pi / 2, length) for length in means], np.float32)
+        _known[calibration] = level, tables
+    return _known[calibration]
 
 
 def _levels(lengths: NDArray[np.float64] | None, n_bits: int) -> tuple[NDArray[np.int64], list[float | None]]:
-    """Bits in groups of like length: the group of each, and the mean length of each group."""
+    """Bits in groups by the order of their lengths: the group of each, and the mean length of each group."""
     if lengths is None:
         return np.zeros(n_bits, dtype=np.int64), [None]
     groups = np.array_split(np.argsort(lengths, kind="stable"), min(_LEVELS, n_bits))

@@ -12,8 +12,9 @@ namespace {
 constexpr uint32_t sign_bit = 0x80000000u;
 constexpr std::size_t projected_bytes = std::size_t{3} << 19;  // of stage 1's result for a block of rows: stays in L2
 constexpr std::size_t cached_bytes = std::size_t{3} << 19;     // of the items that pass stage 1 together
+constexpr std::size_t tile_bytes = std::size_t{3} << 20;       // of items side by side, beyond which they leave L2
 constexpr std::size_t pairs_at_once = 48;
-constexpr std::size_t worth_sharing = 5'000'000;  // products; fewer are done before a second thread has begun
+constexpr std::size_t worth_sharing = 5'000'000;  // products; fewer are done before a sleeping thread has begun
 
 std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
 
@@ -154,27 +155,6 @@ void BilinearPlan::run_tile(const EncodeKernels& kernels, const float* x, std::s
     bits_.pack_tile(kernels, planes, n_items, output, item);
 }
 
-// Many items whose entries need no rearrangement, but few rows of `first`: stage 1 reads each item as it lies, and its smaller result is interleaved.
-void BilinearPlan::run_tile_of_few_rows(const EncodeKernels& kernels, const float* x, std::size_t n_items,
-                                        Output output, std::size_t item) const {
-    const std::size_t lanes = kernels.tile_items, width = round_up(second_dim_, row_padding);
-    const std::size_t item_stride = first_rows_ * width + 16;
-    Workspace& space = workspace();
-    float* rows = space.tile.floats(n_items * item_stride);
-    for (std::size_t t = 0; t < n_items; ++t)
-        kernels.multiply(first_row_.data(), first_rows_, x + t * d_, second_dim_, second_dim_, first_dim_,
-                         rows + t * item_stride, width, false);
-    const std::size_t rows_at_once = 12;
-    float* projected = space.projected.floats(rows_at_once * width * lanes);
-    uint8_t* planes = space.planes.bytes(lanes / 8 * bits_.plane_stride());
-    for (std::size_t row = 0; row < first_rows_; row += rows_at_once) {
-        const std::size_t row_end = std::min(row + rows_at_once, first_rows_);
-        kernels.interleave(rows + row * width, item_stride, n_items, (row_end - row) * width, nullptr, projected);
-        finish_rows(kernels, projected, width * lanes, row, row_end, n_items, planes, output, item);
-    }
-    bits_.pack_tile(kernels, planes, n_items, output, item);
-}
-
 // Few items: lanes along the columns of the item in stage 1, along the rows of `second` in stage 2.
 void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::size_t n, Output output,
                            std::size_t item, int n_jobs) const {
@@ -232,19 +212,24 @@ void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs)
     if (n * (first_rows_ * first_dim_ + pair_row_.size()) * second_dim_ < worth_sharing) n_jobs = 1;
     // A tile costs the same however few items it holds. Long chains make the path of few items nearly as fast per item.
     const std::size_t rest = n % lanes, worth_a_tile = second_dim_ < 64 ? lanes / 2 : lanes * 3 / 4;
-    const std::size_t tiles = n / lanes + (rest >= worth_a_tile ? 1 : 0);
-    parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
-        const std::size_t items = std::min(lanes, n - t * lanes);
-        if (source_.empty() && 2 * first_rows_ <= first_dim_)
-            run_tile_of_few_rows(kernels, x + t * lanes * d_, items, output, t * lanes);
-        else
-            run_tile(kernels, x + t * lanes * d_, items, output, t * lanes);
-    });
-    // Few items share the blocks of rows, but only as many as stay in the cache meanwhile.
+    // To lay items side by side must be worth it: not for few rows of `first`, nor where a tile leaves the cache.
     const std::size_t item_bytes = first_dim_ * second_dim_ * sizeof(float);
-    const std::size_t together = std::max<std::size_t>(cached_bytes / item_bytes, 1);
-    for (std::size_t item = tiles * lanes; item < n; item += together)
-        run_few(kernels, x + item * d_, std::min(together, n - item), output, item, n_jobs);
+    const std::size_t rows_worth_it = lanes * item_bytes > tile_bytes ? first_dim_ : first_dim_ / 2;
+    const bool as_they_lie = source_.empty() && first_rows_ <= rows_worth_it;
+    const std::size_t tiles = as_they_lie ? 0 : n / lanes + (rest >= worth_a_tile ? 1 : 0);
+    parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
+        run_tile(kernels, x + t * lanes * d_, std::min(lanes, n - t * lanes), output, t * lanes);
+    });
+    // Few items share the blocks of rows, but only as many as stay in the cache meanwhile. With many groups of them each
+    // thread takes whole groups, else all share one.
+    const std::size_t first = std::min(tiles * lanes, n);
+    const std::size_t together = std::clamp<std::size_t>(cached_bytes / item_bytes, 1, lanes);
+    const std::size_t groups = (n - first + together - 1) / together;
+    const bool whole_groups = groups >= 4 * static_cast<std::size_t>(n_jobs);
+    parallel_for(groups, whole_groups ? n_jobs : 1, [&](std::size_t group, int) {
+        const std::size_t item = first + group * together;
+        run_few(kernels, x + item * d_, std::min(together, n - item), output, item, whole_groups ? 1 : n_jobs);
+    });
 }
 
 }  // namespace bilsh

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #if defined(BILSH_AMX)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -12,7 +13,18 @@ namespace bilsh {
 namespace {
 
 #if defined(BILSH_AMX)
-// Linux keeps the large registers of AMX from a process until it asks for them.
+// Asked of the processor itself, since compilers differ in what they know of AMX: the tile and int8 instructions, the
+// palette of eight tiles (some virtual machines lack it), and a system that saves the registers.
+bool processor_has_tiles() {
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d >> 24 & 3) != 3) return false;
+    if (!__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) || a < 1) return false;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c >> 27 & 1) == 0) return false;
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (a >> 17 & 3) == 3;
+}
+
+// Linux keeps the registers from a process until it asks for them.
 bool system_grants_tiles() {
     constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
     return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
@@ -34,8 +46,7 @@ bool machine_has(Level level) {
 #endif
 #if defined(BILSH_AMX)
         case Level::amx:
-            return machine_has(Level::avx512) && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") &&
-                   system_grants_tiles();
+            return machine_has(Level::avx512) && processor_has_tiles() && system_grants_tiles();
 #endif
         default:
             return false;

@@ -102,8 +102,6 @@ class BilinearPlan final : public Plan {
                  bool left_first);
     void run_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, Output output,
                   std::size_t item) const;
-    void run_tile_of_few_rows(const EncodeKernels& kernels, const float* x, std::size_t n_items, Output output,
-                              std::size_t item) const;
     void finish_rows(const EncodeKernels& kernels, const float* projected, std::size_t stride, std::size_t row,
                      std::size_t row_end, std::size_t n_items, uint8_t* planes, Output output,
                      std::size_t item) const;

@@ -46,8 +46,8 @@ namespace {
 
 // Calls use(first query, batch) for batches of at most so many queries that are small enough for a QueryBlock.
 template <class Use>
-void in_batches(const Queries& queries, std::size_t at_most, const Use& use) {
-    const std::size_t batch = std::min(at_most, QueryBlock::at_most(queries.bytes));
+void in_batches(const HammingKernels& kernels, const Queries& queries, std::size_t at_most, const Use& use) {
+    const std::size_t batch = std::min(at_most, QueryBlock::at_most(kernels, queries));
     for (std::size_t start = 0; start < queries.n; start += batch)
         use(start, Queries{queries.at(start), std::min(batch, queries.n - start), queries.bytes});
 }
@@ -80,7 +80,7 @@ void scan(const HammingKernels& kernels, const QueryBlock& queries, const CodeSe
 void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t* out) {
     const HammingKernels& kernels = hamming_kernels();
     const Slab slab{b.data, b.bytes};
-    in_batches(a, a.n, [&](std::size_t start, const Queries& part) {
+    in_batches(kernels, a, a.n, [&](std::size_t start, const Queries& part) {
         const QueryBlock queries(kernels, part, &slab, 1, b.n);
         const std::size_t block = queries.rows(), together = queries.together();
         Grid(b.n, block, part.n, queries.unit(), n_jobs)
@@ -108,7 +108,7 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
     n_jobs = std::max(n_jobs, 1);
     // The hits of a batch of queries, kept per thread, are held to about 64 MB.
     const std::size_t batch = std::max<std::size_t>((std::size_t{1} << 22) / (k * static_cast<std::size_t>(n_jobs)), group);
-    in_batches(queries, batch, [&](std::size_t start, const Queries& part) {
+    in_batches(kernels, queries, batch, [&](std::size_t start, const Queries& part) {
         const QueryBlock block(kernels, part, set.slabs.data(), set.slabs.size(), set.n);
         std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(n_jobs), std::vector<Nearest>(part.n, Nearest(k)));
         Grid(set.n, block.rows(), part.n, block.unit(), n_jobs)
@@ -140,7 +140,7 @@ Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t 
     n_jobs = std::max(n_jobs, 1);
     std::vector<std::vector<std::vector<Hit>>> found(static_cast<std::size_t>(n_jobs),
                                                      std::vector<std::vector<Hit>>(queries.n));
-    in_batches(queries, queries.n, [&](std::size_t start, const Queries& part) {
+    in_batches(kernels, queries, queries.n, [&](std::size_t start, const Queries& part) {
         const QueryBlock block(kernels, part, set.slabs.data(), set.slabs.size(), set.n);
         Grid(set.n, block.rows(), part.n, block.unit(), n_jobs)
             .run(n_jobs,

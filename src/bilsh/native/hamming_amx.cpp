@@ -10,6 +10,7 @@ namespace {
 using std::int32_t;
 using std::int8_t;
 using std::size_t;
+using std::uint16_t;
 using std::uint64_t;
 using std::uint8_t;
 

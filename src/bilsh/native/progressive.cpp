@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::size_t block_rows = 2048;
 constexpr std::size_t most_stored = 1 << 20;  // first-slab distances worth keeping: more would leave the cache
+constexpr std::int32_t dropped = 1 << 30;     // the distance of rows that have been dropped but not removed
 
 // Items that a query still considers, ascending, and their distances so far. While they are many it is cheaper to keep
-// the distances of all rows, far ones included, and no list.
+// the distances of all rows and no list.
 struct Items {
     bool all = false;
     std::vector<std::uint32_t> rows;
@@ -297,7 +298,8 @@ class Batch {
         for (std::size_t row = 0; row < set_.n; row += block_rows) {
             const std::int32_t* distances = items.distances.data() + row;
             const std::size_t n_rows = std::min(block_rows, set_.n - row);
-            const std::size_t found = kernels_.select(distances, n_rows, limit(row), scratch.chosen.data());
+            const std::size_t found =
+                kernels_.select(distances, n_rows, std::min(limit(row), dropped - 1), scratch.chosen.data());
             auto done = std::lower_bound(evaluated.begin(), evaluated.end(), static_cast<std::uint32_t>(row));
             for (std::size_t i = 0; i < found; ++i) {
                 const std::size_t at = row + scratch.chosen[i];
@@ -337,7 +339,10 @@ class Batch {
                 found += kernels_.select(items.distances.data() + row, std::min(block_rows, set_.n - row), limit,
                                          scratch.chosen.data());
             scratch.survivors[stage + 1] += static_cast<std::int64_t>(found);
-            if (is_dense(found, set_.n)) return;
+            if (is_dense(found, set_.n)) {
+                for (std::int32_t& distance : items.distances) distance = distance <= limit ? distance : dropped;
+                return;
+            }
             Items list;
             visit(query, scratch, [&](std::size_t) { return limit; }, [&](const Hit& hit) { add(list, hit); });
             items = std::move(list);

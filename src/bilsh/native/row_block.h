@@ -17,6 +17,8 @@ T* align_64(std::vector<T>& values) {
     return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(values.data()) + 63) / 64 * 64);
 }
 
+inline constexpr std::size_t worth_expanding = 128;  // queries
+
 // Queries as the kernels want them: as they are or, where a product of matrices pays, expanded. All threads share one.
 class QueryBlock {
   public:
@@ -24,7 +26,8 @@ class QueryBlock {
     QueryBlock(const HammingKernels& kernels, const Queries& queries, const Slab* slabs, std::size_t n_slabs,
                std::size_t n_rows)
         : queries_(queries),
-          expands_(kernels.product && queries.n >= 128 && n_rows >= 1024 && queries.bytes > 0) {
+          expands_(kernels.product && queries.n >= worth_expanding && queries.n <= fitting(queries.bytes) &&
+                   queries.bytes > 0 && n_rows >= 1024) {
         if (!expands_) return;
         const std::size_t padded = ceil_div(queries.n, product_queries) * product_queries;
         std::size_t size = 0;
@@ -49,9 +52,11 @@ class QueryBlock {
     QueryBlock(const QueryBlock&) = delete;
     QueryBlock& operator=(const QueryBlock&) = delete;
 
-    // Expanded queries are held to about 64 MB: more are compared one batch after the other.
-    static std::size_t at_most(std::size_t bytes) {
-        return std::max<std::size_t>((std::size_t{1} << 23) / std::max<std::size_t>(bytes, 1), product_queries);
+    // Expanded queries are held to about 64 MB: more are compared one batch after the other. (Codes of more than 64 KB
+    // are not expanded at all, since too few would share the work.)
+    static std::size_t at_most(const HammingKernels& kernels, const Queries& queries) {
+        const std::size_t n = fitting(queries.bytes);
+        return kernels.product && n >= worth_expanding ? n : queries.n;
     }
     // How a comparison is cut: rows of a block, queries that share a pass over it, and where a thread's share may begin.
     std::size_t rows() const { return expands_ ? 512 : rows_per_block(queries_.bytes); }
@@ -59,6 +64,8 @@ class QueryBlock {
     std::size_t unit() const { return expands_ ? product_queries : group; }
 
   private:
+    static std::size_t fitting(std::size_t bytes) { return (std::size_t{1} << 23) / std::max<std::size_t>(bytes, 1); }
+
     struct Part {
         std::size_t slab, offset, bytes, place;
     };
@@ -99,7 +106,7 @@ class RowBlock {
 
     // Distances of the block to queries [first, first + n), n up to queries.together(): at [q * stride() + r].
     const std::int32_t* compare(const QueryBlock& queries, std::size_t first, std::size_t n) {
-        const std::size_t size = ceil_div(n, product_queries) * product_queries * stride_;
+        const std::size_t size = (queries.expands_ ? ceil_div(n, product_queries) * product_queries : n) * stride_;
         if (size + 16 > distances_.size()) distances_.resize(size + 16);
         if (queries.expands_)
             multiply(queries, first, n);

@@ -86,7 +86,8 @@ class Pool {
     void loop() {
         for (;;) {
             std::shared_ptr<Job> job;
-            stay_awake_for([this] { return waiting_ > 0; });
+            // More threads than cores would only keep each other from working.
+            if (threads_ < cores_) stay_awake_for([this] { return waiting_ > 0; });
             {
                 std::unique_lock<std::mutex> lock(mutex_);
                 ++sleepers_;
@@ -106,7 +107,9 @@ class Pool {
     std::condition_variable wake_;
     std::deque<std::shared_ptr<Job>> queue_;
     std::atomic<int> waiting_{0};  // entries of the queue
-    int threads_ = 0, sleepers_ = 0;
+    std::atomic<int> threads_{0};
+    int sleepers_ = 0;
+    const int cores_ = static_cast<int>(std::thread::hardware_concurrency());
 };
 
 // Never destroyed: its threads may still wait when the process ends. After fork() a child starts a pool of its own.
