@@ -13,12 +13,11 @@ namespace bilsh {
 namespace {
 
 #if defined(BILSH_AMX)
-// Asked of the processor itself, since compilers differ in what they know of AMX: the tile and int8 instructions, the
-// palette of eight tiles (some virtual machines lack it), and a system that saves the registers.
+// Asked of the processor itself, since compilers differ in what they know of AMX: the tile and int8 instructions, and a
+// system that saves the registers.
 bool processor_has_tiles() {
     unsigned a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d >> 24 & 3) != 3) return false;
-    if (!__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) || a < 1) return false;
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c >> 27 & 1) == 0) return false;
     __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
     return (a >> 17 & 3) == 3;
