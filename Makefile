@@ -40,7 +40,7 @@ test-slow: setup
 torture: setup
 	BILSH_TORTURE=1 $(BIN)/python -m pytest tests/store
 
-# bench takes half an hour and writes the tables of the documentation; bench-quick three minutes.
+# bench takes a quarter of an hour and writes the tables of the documentation; bench-quick three minutes.
 bench: setup $(VENV)/.bench
 	$(BIN)/python -m bilsh.benchmark $(if $(QUICK),--quick) --output benchmarks/results --tables docs/performance-tables.md
 
