@@ -1,4 +1,4 @@
-"""How much is measured: the full benchmark (a quarter of an hour), --quick (three minutes), --smoke (seconds, for tests)."""
+"""How much is measured: the full benchmark (15 minutes), --quick (three minutes), --smoke (seconds, for tests)."""
 
 from __future__ import annotations
 
