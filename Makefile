@@ -3,6 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard src/bilsh/native/*)
+# An editable install knows its modules by name: it is made anew when one is added, moved or removed.
+MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksum | cut -d' ' -f1)
+
+# Real data for the tests that want them; they skip without.
+export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
 .PHONY: setup demo test lint types tests test-slow torture bench bench-quick clean
 
@@ -14,8 +19,12 @@ $(VENV)/.deps: pyproject.toml
 	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
 
-$(VENV)/.built: $(VENV)/.deps $(NATIVE)
+$(VENV)/.built: $(VENV)/.deps $(MODULES) $(NATIVE)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
+	touch $@
+
+$(MODULES): | $(VENV)/.deps
+	rm -f $(VENV)/.modules-*
 	touch $@
 
 demo: setup

@@ -1,7 +1,5 @@
 """Retrieval accuracy: the reproduction lands where a correct one lands, and the defaults beat the paper's codes."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -10,8 +8,6 @@ import bilsh
 from bilsh import datasets, evaluation
 
 pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
-
-SHARED_MNIST = Path(__file__).resolve().parents[2] / "shared" / "data" / "mnist"
 
 
 def precision(encoder, images, truth):
@@ -43,10 +39,8 @@ def test_the_order_of_methods_on_digits():
 
 
 @pytest.fixture(scope="module")
-def mnist():
-    if not SHARED_MNIST.is_dir():
-        pytest.skip(f"MNIST is not at {SHARED_MNIST}")
-    return datasets.mnist(SHARED_MNIST).X.astype(np.float32)
+def mnist(mnist_folder):
+    return datasets.mnist(mnist_folder).X.astype(np.float32)
 
 
 PUBLISHED = {

@@ -18,13 +18,20 @@ from bilsh.errors import (
 if TYPE_CHECKING:
     from bilsh import theory
     from bilsh.codes import Neighbors, hamming, pack, prefix, top_k, unpack, within
-    from bilsh.encoder_file import encoder_from_bytes, load_encoder
-    from bilsh.encoders import AngleEncoder, KernelEncoder
-    from bilsh.estimates import Estimate, bits_needed, estimate
-    from bilsh.features import RandomFourierFeatures
-    from bilsh.presets import bilinear_angle, blsh_sik, circulant_angle, circulant_sik, lsh_angle, lsh_sik
+    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
+    from bilsh.encoders.features import RandomFourierFeatures
+    from bilsh.encoders.file import encoder_from_bytes, load_encoder
+    from bilsh.encoders.presets import (
+        bilinear_angle,
+        blsh_sik,
+        circulant_angle,
+        circulant_sik,
+        lsh_angle,
+        lsh_sik,
+    )
+    from bilsh.estimates.intervals import Estimate, bits_needed, estimate
     from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
-    from bilsh.search import Index
+    from bilsh.search.index import Index
     from bilsh.store import Store
 
     __version__: str
@@ -72,11 +79,11 @@ __all__ = [
 # Loaded when first asked for: importing scikit-learn alone takes longer than answering a query.
 _HOMES = {
     "codes": ("Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"),
-    "encoder_file": ("encoder_from_bytes", "load_encoder"),
-    "encoders": ("AngleEncoder", "KernelEncoder"),
-    "estimates": ("Estimate", "bits_needed", "estimate"),
-    "features": ("RandomFourierFeatures",),
-    "presets": (
+    "encoders.file": ("encoder_from_bytes", "load_encoder"),
+    "encoders.estimators": ("AngleEncoder", "KernelEncoder"),
+    "estimates.intervals": ("Estimate", "bits_needed", "estimate"),
+    "encoders.features": ("RandomFourierFeatures",),
+    "encoders.presets": (
         "bilinear_angle",
         "blsh_sik",
         "circulant_angle",
@@ -85,7 +92,7 @@ _HOMES = {
         "lsh_sik",
     ),
     "projections": ("Bilinear", "Circulant", "Dense", "Hadamard"),
-    "search": ("Index",),
+    "search.index": ("Index",),
     "store": ("Store",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

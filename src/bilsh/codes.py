@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh import _native
-from bilsh._threads import thread_count
 from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.explain import Explanation
-from bilsh.validation import check_integer
+from bilsh.search.results import Explanation
+from bilsh.validation import check_integer, thread_count
 
 __all__ = ["Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"]
 

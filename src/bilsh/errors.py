@@ -1,8 +1,11 @@
-"""Every error and warning that bilsh raises of its own.
+"""Every error and warning that bilsh raises of its own, and the way to a package that may be missing.
 
 Each is also the built-in kind a caller would expect (ValueError, TypeError, OSError), so generic handlers
 keep working.
 """
+
+from importlib import import_module
+from typing import Any
 
 
 class BilshError(Exception):
@@ -47,3 +50,31 @@ class AssumptionWarning(UserWarning):
 
 class EncoderAdvice(UserWarning):
     """The data at hand suggest another encoder; silence it by category if the choice is deliberate."""
+
+
+_SOURCES = {
+    "cv2": ("opencv-python-headless", "images"),
+    "faiss": ("faiss-cpu", "faiss"),
+    "h5py": ("h5py", "data"),
+    "matplotlib": ("matplotlib", "plot"),
+    "pyarrow": ("pyarrow", "data"),
+    "pyarrow.compute": ("pyarrow", "data"),
+    "pyarrow.parquet": ("pyarrow", "data"),
+}
+
+
+def optional(module: str, purpose: str) -> Any:
+    """Import an optional module, or say what it is for and how to get it.
+
+    Examples
+    --------
+    >>> optional("h5py", "Reading HDF5 files").__name__
+    'h5py'
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package, extra = _SOURCES[module]
+        raise MissingPackageError(
+            f"{purpose} needs the package {package}: pip install 'bilsh[{extra}]' (or pip install {package})."
+        ) from error

@@ -191,7 +191,7 @@ def test_cache_folder_follows_the_usual_variables(monkeypatch, tmp_path):
     assert named.cache_folder() == tmp_path / ".cache" / "bilsh"
 
 
-def test_the_real_mnist(real_mnist):
-    data = datasets.mnist(real_mnist)
+def test_the_mnist_folder(mnist_folder):
+    data = datasets.mnist(mnist_folder)
     assert data.X.shape == (70000, 28, 28)
     assert np.bincount(data.labels).tolist() == [6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958]

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from bilsh import _optional
+from bilsh import errors
 from bilsh.errors import InvalidInputError
 from bilsh.experiments import FIGURES, Inputs, peers, plots, reproduce
 from bilsh.experiments.__main__ import main
@@ -164,7 +164,7 @@ def test_without_faiss_its_rows_are_left_out_and_the_report_says_how_to_get_it(i
     def without_faiss(module):
         raise ImportError(module)
 
-    monkeypatch.setattr(_optional, "import_module", without_faiss)
+    monkeypatch.setattr(errors, "import_module", without_faiss)
     rows = peers.peer_rows(inputs.data("digits").X, 8, 20.0, 20, 0)
     assert {row["method"] for row in rows} == {
         "ours: kernel, Hamming",

@@ -6,7 +6,7 @@ from scipy.stats import binom
 from sklearn.datasets import load_digits
 
 import bilsh
-from bilsh import scans
+from bilsh.search import scan as scans
 from support import SEED
 
 pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")

@@ -84,7 +84,7 @@ def _number(value: Any) -> str:
 def describe_store(path: Path) -> Answer:
     """Tell what a store holds and how it was made."""
     from bilsh.store import Store
-    from bilsh.workflows.recipe import read_recipe
+    from bilsh.store.recipe import read_recipe
 
     recipe = read_recipe(path)
     versions = Store.versions(path)

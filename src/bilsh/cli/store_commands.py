@@ -61,8 +61,8 @@ def encode(
       bilsh encode glove.hdf5 --key train -o store/ --method blsh-sik --oversampling 5
     """
     from bilsh.datasets.files import read_npy
+    from bilsh.store.recipe import Settings
     from bilsh.workflows import ingest
-    from bilsh.workflows.recipe import Settings
 
     settings = Settings(
         bits, method, oversampling, seed, batch, "float32" if keep_vectors else None, key, describe, centers,
@@ -234,7 +234,7 @@ def verify(
       bilsh verify store/ --deep
     """
     from bilsh.store import Store
-    from bilsh.workflows.recipe import read_recipe
+    from bilsh.store.recipe import read_recipe
 
     with Store.open(store) as opened:
         found = opened.verify(deep=deep)

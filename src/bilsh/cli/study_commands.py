@@ -75,7 +75,7 @@ def demo(
     Example:
       bilsh demo -o demo/
     """
-    from bilsh.demo import tell
+    from bilsh.experiments.demo import tell
 
     told = tell(output, say=show.note, quick=quick)
     show.result(told.data, told.lines)

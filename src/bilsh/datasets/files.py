@@ -17,8 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh._optional import optional
-from bilsh.errors import BilshError, DataNotFoundError, InvalidInputError
+from bilsh.errors import BilshError, DataNotFoundError, InvalidInputError, optional
 
 PathLike = str | Path
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh._optional import optional
-from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.errors import DataNotFoundError, InvalidInputError, optional
 
 SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 

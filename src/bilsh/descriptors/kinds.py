@@ -9,9 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh._optional import optional
 from bilsh.datasets.images import ImageFolder, images
-from bilsh.errors import InvalidInputError
+from bilsh.errors import InvalidInputError, optional
 
 Matrix = NDArray[np.float32]
 Progress = Callable[[int, int], None]

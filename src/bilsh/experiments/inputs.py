@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import datasets
-from bilsh._optional import optional
 from bilsh.datasets.files import replace_file
 from bilsh.datasets.images import ImageFolder
 from bilsh.descriptors import Vlad, describe, learn_codebook, sift, vlad
-from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.errors import DataNotFoundError, InvalidInputError, optional
 from bilsh.evaluation import GroundTruth, ground_truth
 from bilsh.experiments.pictures import N_PICTURES, write_pictures
 

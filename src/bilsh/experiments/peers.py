@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bilsh
-from bilsh._optional import optional
 from bilsh.codes import pack, top_k
-from bilsh.errors import MissingPackageError
+from bilsh.errors import MissingPackageError, optional
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.base import Rows
 from bilsh.experiments.retrieval import asymmetric_scores, fitted

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh._optional import optional
+from bilsh.errors import optional
 
 N_PICTURES = 400
 """Enough for near-duplicate retrieval to be a question, few enough for seconds."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bilsh._optional import optional
 from bilsh.datasets.files import replace_file
+from bilsh.errors import optional
 from bilsh.experiments.base import Rows, column, distinct, select
 
 # Okabe and Ito: distinguishable with any colour vision, and in gray by their line styles.

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 import bilsh
 from bilsh import _native
-from bilsh.asymmetric import score_weights
-from bilsh.encoders import Encoder
+from bilsh.encoders.estimators import Encoder
 from bilsh.errors import EncoderAdvice
 from bilsh.evaluation import (
     GroundTruth,
@@ -26,6 +25,7 @@ from bilsh.evaluation import (
 )
 from bilsh.experiments.base import Row, Rows
 from bilsh.experiments.inputs import Inputs
+from bilsh.search.asymmetric import score_weights
 
 RECALL = np.linspace(0.02, 1.0, 50)
 """Levels of recall at which curves are tabled."""
@@ -98,7 +98,7 @@ def fitted(encoder: Encoder, X: NDArray[Any], rows: int | None = FIT_ROWS) -> En
 def asymmetric_scores(
     encoder: Encoder, queries: NDArray[Any], codes: NDArray[np.uint8], jobs: int = 1
 ) -> NDArray[np.float32]:
-    """Scores (q, n) of stored codes when the query keeps its real values; see :mod:`bilsh.asymmetric`.
+    """Scores (q, n) of stored codes when the query keeps its real values; see :mod:`bilsh.search.asymmetric`.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import InvalidInputError
-from bilsh.kernels import SpectralDistribution
+from bilsh.projections.kernels import SpectralDistribution
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh import _native, designs
+from bilsh import _native
 from bilsh.errors import InvalidInputError
-from bilsh.kernels import SpectralDistribution
+from bilsh.projections import designs
 from bilsh.projections.base import SIGNS, Floats, Integers, Plan, Projection
+from bilsh.projections.kernels import SpectralDistribution
 from bilsh.validation import check_boolean, check_choice, check_integer
 
 TRANSPOSITION = 16

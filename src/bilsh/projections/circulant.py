@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.kernels import SpectralDistribution
 from bilsh.projections.base import SIGNS, Bytes, Floats, Integers, Plan, Projection, check_outputs
+from bilsh.projections.kernels import SpectralDistribution
 
 MAX_TURNS = 2.0**20
 """Beyond it a float32 tells the phase to no better than an eighth of a turn; as in the compiled plans."""

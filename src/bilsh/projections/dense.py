@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.kernels import SpectralDistribution
 from bilsh.projections.base import Floats, Integers, Plan, Projection
+from bilsh.projections.kernels import SpectralDistribution
 from bilsh.validation import check_integer
 
 GENERATOR = "philox4x32-10, box-muller, 1"

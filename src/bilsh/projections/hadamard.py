@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.kernels import SpectralDistribution
 from bilsh.projections.base import SIGNS, Floats, Integers, Plan, Projection, check_outputs
+from bilsh.projections.kernels import SpectralDistribution
 
 
 @dataclass(frozen=True, slots=True)

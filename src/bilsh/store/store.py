@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.coder import Coder
 from bilsh.codes import Neighbors
-from bilsh.encoder_file import coder_from_bytes, encoder_from_bytes
+from bilsh.encoders.coder import Coder
+from bilsh.encoders.file import coder_from_bytes, encoder_from_bytes
 from bilsh.errors import (
     CorruptEncoderError,
     CorruptStore,
     InvalidInputError,
     InvalidTypeError,
 )
-from bilsh.search import Mode, search_segments
+from bilsh.search.index import Mode, search_segments
 from bilsh.store import maintenance
 from bilsh.store.change import Change
 from bilsh.store.files import Disk
@@ -39,7 +39,7 @@ from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, newes
 from bilsh.store.writer import Writer
 
 if TYPE_CHECKING:
-    from bilsh.encoders import Encoder
+    from bilsh.encoders.estimators import Encoder
 
 _Kind = TypeVar("_Kind", bound=Coder)
 
@@ -436,7 +436,7 @@ class Store:
         Q : array (q, d) or (q, d_w, d_v)
             Queries; encoded with the store's encoder.
         k, mode, delta, radius, candidates, rerank, similarity, confidence, n_jobs
-            See :func:`bilsh.search.search_segments`. ``rerank=True`` takes the vectors that the store keeps.
+            See :func:`bilsh.search.index.search_segments`. ``rerank=True`` takes the vectors that the store keeps.
         where : array, optional
             Search only these: ids, or a boolean array over the items in the order of :meth:`batches`.
 

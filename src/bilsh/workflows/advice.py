@@ -85,8 +85,8 @@ def advise(
         Of the sample.
     """
     import bilsh
-    from bilsh import neighbourhood
-    from bilsh.encoders import NORM_RATIO_BOUNDARY
+    from bilsh.encoders import neighbourhood
+    from bilsh.encoders.estimators import NORM_RATIO_BOUNDARY
 
     source = ArraySource(path, key)
     if source.rows < 3:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh._optional import optional
 from bilsh.datasets.files import read_npy, replace_file
-from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.errors import DataNotFoundError, InvalidInputError, optional
 from bilsh.store import Store
 
 FORMATS = ("faiss", "npy", "parquet", "fvecs")
@@ -145,7 +144,7 @@ def import_codes(path: Path, store: Path, *, encoder: Path | None = None) -> Exc
     encoder : path, optional
         Encoder file of a new store; by default the one beside `path`.
     """
-    from bilsh.encoder_file import load_encoder
+    from bilsh.encoders.file import load_encoder
 
     if not path.is_file():
         raise DataNotFoundError(f"{path} does not exist or is not a file. Check the path.")

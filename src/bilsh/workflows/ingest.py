@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdvice, InvalidInputError
 from bilsh.store import Store
-from bilsh.workflows.recipe import CODEBOOK, Recipe, Settings, make_descriptor, read_recipe, write_recipe
+from bilsh.store.recipe import CODEBOOK, Recipe, Settings, make_descriptor, read_recipe, write_recipe
 from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, is_image
 
 FIT_BYTES = 512 << 20
@@ -62,8 +62,8 @@ class Outcome:
 def make_encoder(settings: Settings, X: Any) -> Any:
     """Return the unfitted encoder that settings name; "default" looks at the data."""
     import bilsh
-    from bilsh import neighbourhood
-    from bilsh.encoders import NORM_RATIO_BOUNDARY
+    from bilsh.encoders import neighbourhood
+    from bilsh.encoders.estimators import NORM_RATIO_BOUNDARY
 
     if settings.method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {settings.method!r}.")

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bilsh.codes import Neighbors
 from bilsh.errors import InvalidInputError
-from bilsh.estimates import estimate_distances
-from bilsh.search import search_segments
+from bilsh.estimates.intervals import estimate_distances
+from bilsh.search.index import search_segments
 from bilsh.store import Store
 
 
@@ -32,7 +32,7 @@ def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any
 
     if is_image(path):
         from bilsh.datasets.images import SkippedImage
-        from bilsh.workflows.recipe import read_recipe
+        from bilsh.store.recipe import read_recipe
 
         recipe = read_recipe(store.path)
         if recipe is None or not recipe.images:
@@ -76,7 +76,7 @@ def search(store: Store, Q: Any, k: int = 10, *, of_codes: bool = False, **setti
     of_codes : bool
         Queries are codes of the store's encoder, as for "items like this one".
     **settings
-        As in :func:`bilsh.search.search_segments`.
+        As in :func:`bilsh.search.index.search_segments`.
     """
     if not of_codes:
         return store.search(Q, k, **settings)

@@ -14,11 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh._optional import optional
 from bilsh.datasets import files
 from bilsh.datasets.images import SUFFIXES, SkippedImage, images, read_gray
 from bilsh.descriptors.kinds import Descriptor
-from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.errors import DataNotFoundError, InvalidInputError, optional
 
 
 @dataclass(frozen=True, slots=True)

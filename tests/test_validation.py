@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from bilsh._threads import MAX_THREADS, thread_count
 from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.validation import MAX_THREADS, thread_count
 
 
 @pytest.fixture(params=["with joblib", "without joblib"])

@@ -8,10 +8,11 @@ from scipy.stats import hypergeom
 from sklearn.datasets import load_digits
 
 import bilsh
-from bilsh import asymmetric, scans
 from bilsh.codes import slab_widths
-from bilsh.pruning import prefix_limits
-from bilsh.search import search_segments
+from bilsh.search import asymmetric
+from bilsh.search import scan as scans
+from bilsh.search.index import search_segments
+from bilsh.search.pruning import prefix_limits
 
 pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bilsh.encoders import AngleEncoder, KernelEncoder
+from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
 from bilsh.projections import Bilinear, Circulant, Dense
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import theory
-from bilsh.coder import AngleCoder, Coder, KernelCoder
+from bilsh.encoders.coder import AngleCoder, Coder, KernelCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.projections import BilinearMap, CirculantMap, HadamardMap
 from bilsh.projections.base import Integers, LinearMap

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
-from bilsh.explain import Stage
-from bilsh.pruning import prefix_limits
+from bilsh.search.pruning import prefix_limits
+from bilsh.search.results import Stage
 
 Ids = NDArray[np.int64]
 Found = tuple[Ids, NDArray[Any]]

@@ -32,8 +32,8 @@ from bilsh.errors import CorruptEncoderError
 from bilsh.projections import MAPS, PROJECTIONS
 
 if TYPE_CHECKING:
-    from bilsh.coder import Coder
-    from bilsh.encoders import Encoder
+    from bilsh.encoders.coder import Coder
+    from bilsh.encoders.estimators import Encoder
 
 MAGIC = b"BILSHENC"
 VERSION = 1
@@ -184,7 +184,7 @@ def load_encoder(path: str | PathLike[str]) -> Encoder:
 
 def encoder_from_bytes(data: bytes, source: str = "the encoder data") -> Encoder:
     """Rebuild an encoder from the content of an encoder file; see :func:`load_encoder`."""
-    from bilsh.encoders import AngleEncoder, KernelEncoder
+    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
 
     encoder: Encoder = _read(data, source, {"angle": AngleEncoder, "kernel": KernelEncoder}, _construct)
     return encoder
@@ -192,7 +192,7 @@ def encoder_from_bytes(data: bytes, source: str = "the encoder data") -> Encoder
 
 def coder_from_bytes(data: bytes, source: str = "the encoder data") -> Coder:
     """Rebuild what encodes, without the scikit-learn estimator around it; same checks, same codes."""
-    from bilsh.coder import AngleCoder, KernelCoder
+    from bilsh.encoders.coder import AngleCoder, KernelCoder
 
     coder: Coder = _read(data, source, {"angle": AngleCoder, "kernel": KernelCoder}, _bare)
     return coder

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bilsh import designs
+from bilsh.projections import designs
 
 SEEDS = st.integers(0, 2**32)
 

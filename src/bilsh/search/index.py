@@ -1,6 +1,6 @@
 """Search codes: by Hamming distance, by prefixes, by the query's real phases; re-rank; answer with similarities.
 
-The same code searches a store and codes in memory (:class:`Index`): both are segments, see :mod:`bilsh.scans`.
+The same code searches a store and codes in memory (:class:`Index`): both are segments, see :mod:`bilsh.search.scan`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh._threads import thread_count
-from bilsh.asymmetric import mean_weights, score_weights
-from bilsh.calibration import AngleCalibration, calibration_of
-from bilsh.coder import Coder
 from bilsh.codes import Codes, Neighbors, as_codes, check_widths, slab_widths
+from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.estimates import Estimate, estimate_distances, estimate_means
-from bilsh.explain import Explanation
-from bilsh.scans import Found, Ids, Scan, Segment, Tally
-from bilsh.validation import check_integer
+from bilsh.estimates.calibration import AngleCalibration, calibration_of
+from bilsh.estimates.intervals import Estimate, estimate_distances, estimate_means
+from bilsh.search.asymmetric import mean_weights, score_weights
+from bilsh.search.results import Explanation
+from bilsh.search.scan import Found, Ids, Scan, Segment, Tally
+from bilsh.validation import check_integer, thread_count
 
 __all__ = ["Index", "search_segments"]
 

@@ -1,7 +1,5 @@
 """Estimates: exact at their limits, monotone, and calibrated on real data."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,13 +7,12 @@ from sklearn.datasets import load_digits
 
 import bilsh
 from bilsh import datasets, estimates, theory
-from bilsh.calibration import calibration_of
+from bilsh.estimates.calibration import calibration_of
 from bilsh.theory.orthogonality import OrthogonalPairs, linear_covariance
 from support import SEED, assert_mean
 
 pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
 
-SHARED_MNIST = Path(__file__).resolve().parents[2] / "shared" / "data" / "mnist"
 DIGITS = load_digits().images
 
 ENCODERS = {
@@ -97,10 +94,9 @@ def test_intervals_of_every_code_cover_on_digits(name):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SHARED_MNIST.exists(), reason="MNIST is not in ../shared/data/mnist")
 @pytest.mark.parametrize("name", ["bilinear", "quadrature", "dense", "angle"])
-def test_intervals_cover_on_mnist(name):
-    images = datasets.mnist(SHARED_MNIST).X[:4000] / np.float32(255)
+def test_intervals_cover_on_mnist(name, mnist_folder):
+    images = datasets.mnist(mnist_folder).X[:4000] / np.float32(255)
     assert_covers(coverage(ENCODERS[name], images.reshape(-1, 28, 28), 100, SEED)[0])
 
 

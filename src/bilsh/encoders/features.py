@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bilsh.encoders import KernelEncoder
+from bilsh.encoders.estimators import KernelEncoder
 from bilsh.errors import EncoderAdvice
 from bilsh.projections import as_projection
 

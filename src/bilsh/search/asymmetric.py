@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.calibration import AngleCalibration, KernelCalibration, calibration_of
-from bilsh.coder import Coder, KernelCoder
+from bilsh.encoders.coder import Coder, KernelCoder
+from bilsh.estimates.calibration import AngleCalibration, KernelCalibration, calibration_of
 from bilsh.projections.bilinear import BilinearMap
 
 Weights = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -54,7 +54,7 @@ def score_weights(encoder: Coder, phases: NDArray[np.float32]) -> Weights:
 
 
 def mean_weights(encoder: Coder, phases: NDArray[np.float32]) -> Weights:
-    """Weights and bias whose score is the mean that :func:`bilsh.estimates.estimate_means` takes."""
+    """Weights and bias whose score is the mean that :func:`bilsh.estimates.intervals.estimate_means` takes."""
     values = phases
     if isinstance(calibration_of(encoder), KernelCalibration):
         values = np.cos(phases)

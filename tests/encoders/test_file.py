@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 import bilsh
-from bilsh import encoder_file
+from bilsh.encoders import file as encoder_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
 
@@ -166,7 +166,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     assert bilsh.load_encoder(tmp_path / "e").n_bits == 45
 
 
-FORMATS = Path(__file__).parent / "formats" / "v1"
+FORMATS = Path(__file__).parents[1] / "formats" / "v1"
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bilsh import _native, encoder_file, neighbourhood
-from bilsh.coder import TURN, AngleCoder, Coder, KernelCoder
+from bilsh import _native
+from bilsh.encoders import file as encoder_file
+from bilsh.encoders import neighbourhood
+from bilsh.encoders.coder import TURN, AngleCoder, Coder, KernelCoder
 from bilsh.errors import EncoderAdvice, InvalidInputError
-from bilsh.kernels import GAUSSIAN, SpectralDistribution, spectral_distribution
 from bilsh.projections import BilinearMap, Projection, as_projection
 from bilsh.projections.base import Bytes, Integers
+from bilsh.projections.kernels import GAUSSIAN, SpectralDistribution, spectral_distribution
 from bilsh.validation import (
     as_descriptors,
     check_choice,

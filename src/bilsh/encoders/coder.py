@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh import _native, encoder_file
-from bilsh._threads import thread_count
+from bilsh import _native
+from bilsh.encoders import file as encoder_file
 from bilsh.errors import InvalidInputError
 from bilsh.projections import BilinearMap, DenseMap, Plan
 from bilsh.projections.base import Bytes, Floats, Integers, LinearMap
@@ -24,6 +24,7 @@ from bilsh.validation import (
     is_plain,
     nonfinite_error,
     rows_per_block,
+    thread_count,
 )
 
 TURN = 2 * np.pi

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.calibration import AngleCalibration, Calibration, calibration_of
 from bilsh.codes import Codes, as_bytes, check_widths
 from bilsh.errors import InvalidInputError
+from bilsh.estimates.calibration import AngleCalibration, Calibration, calibration_of
 
 __all__ = ["Estimate", "bits_needed", "estimate", "estimate_distances", "estimate_means"]
 

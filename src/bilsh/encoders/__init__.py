@@ -1,0 +1,1 @@
+"""Fitted encoders: what they learn, draw, save, and how they encode."""

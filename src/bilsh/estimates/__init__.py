@@ -1,0 +1,1 @@
+"""From Hamming distances and asymmetric scores back to similarities, with their certainty."""

@@ -1,0 +1,1 @@
+"""Searching codes: requests, scans, pruning, asymmetric scores, results."""
