@@ -6,7 +6,8 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 import bilsh
-from bilsh import datasets, estimates, theory
+from bilsh import datasets, theory
+from bilsh.estimates import intervals as estimates
 from bilsh.estimates.calibration import calibration_of
 from bilsh.theory.orthogonality import OrthogonalPairs, linear_covariance
 from support import SEED, assert_mean
