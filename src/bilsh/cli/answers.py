@@ -15,7 +15,7 @@ import numpy as np
 from bilsh.cli import show
 
 if TYPE_CHECKING:
-    from bilsh.codes import Neighbors
+    from bilsh.search.results import Matches, Neighbors
     from bilsh.store import Store
     from bilsh.workflows.advice import Advice
 
@@ -33,26 +33,23 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def show_neighbors(hits: Neighbors, store: Store, *, reranked: bool) -> None:
+def show_neighbors(hits: Neighbors | Matches, store: Store, *, reranked: bool) -> None:
     """Print the neighbours of every query: rank, id, distance, similarity with its interval."""
-    quantity = "angle" if store.coder.kind == "angle" else "kernel"
+    quantity = hits.quantity or "similarity"
     column = "exact distance" if reranked else "distance"
     answers: list[dict[str, Any]] = []
     lines: list[str] = []
-    for number in range(len(hits.ids)):
-        found = [
+    for number, query in enumerate(hits):
+        found: list[dict[str, Any]] = [
             {
                 "rank": rank,
-                "id": _plain(item),
-                column.replace(" ", "_"): _plain(distance),
-                quantity: _plain(value),
-                "interval": [_plain(end) for end in interval],
+                "id": hit.id,
+                column.replace(" ", "_"): hit.exact if reranked else hit.distance,
+                quantity: _plain(hit.similarity),
+                "interval": [_plain(end) for end in hit.interval or ()],
             }
-            for rank, (item, distance, value, interval) in enumerate(
-                zip(hits.ids[number], hits.distances[number], hits.similarity[number], hits.interval[number],
-                    strict=True), 1,
-            )
-        ]  # fmt: skip
+            for rank, hit in enumerate(query, 1)
+        ]
         answers.append({"query": number, "neighbors": found})
         rows = [
             (hit["rank"], hit["id"], _number(hit[column.replace(" ", "_")]), _number(hit[quantity]),
@@ -98,10 +95,10 @@ def describe_store(path: Path) -> Answer:
             "deleted_rows": rows - len(store),
             "bits": store.n_bits,
             "encoder": encoder.kind,
-            "projection": encoder.projection_.kind,
-            "input_shape": list(encoder.input_shape_),
-            "norm_ratio": _plain(encoder.norm_ratio_),
-            "parameter_bytes": encoder.parameter_bytes_,
+            "projection": encoder.projection.kind,
+            "input_shape": list(encoder.input_shape),
+            "norm_ratio": _plain(encoder.norm_ratio),
+            "parameter_bytes": encoder.parameter_bytes,
             "fingerprint": store.fingerprint,
             "ids": store.id_kind,
             "keep_vectors": store.keep_vectors,

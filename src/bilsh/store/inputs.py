@@ -28,7 +28,7 @@ def encoded(
     kept = manifest.keep_vectors
     beside = (("ids", ids), ("metadata", metadata))
     for batch, some_ids, notes in in_batches(X, "X", 4 * manifest.n_features, *beside):
-        codes = as_codes(encoder().transform(batch), manifest.n_bits)
+        codes = as_codes(encoder().encode(batch), manifest.n_bits)
         vectors = as_vectors(batch, kept, manifest.n_features) if kept else None
         yield codes, some_ids, vectors, as_metadata(notes)
 

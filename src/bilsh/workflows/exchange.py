@@ -144,7 +144,7 @@ def import_codes(path: Path, store: Path, *, encoder: Path | None = None) -> Exc
     encoder : path, optional
         Encoder file of a new store; by default the one beside `path`.
     """
-    from bilsh.encoders.file import load_encoder
+    from bilsh.encoders.estimators import load_encoder
 
     if not path.is_file():
         raise DataNotFoundError(f"{path} does not exist or is not a file. Check the path.")

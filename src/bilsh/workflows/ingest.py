@@ -63,7 +63,7 @@ def make_encoder(settings: Settings, X: Any) -> Any:
     """Return the unfitted encoder that settings name; "default" looks at the data."""
     import bilsh
     from bilsh.encoders import neighbourhood
-    from bilsh.encoders.estimators import NORM_RATIO_BOUNDARY
+    from bilsh.encoders.neighbourhood import NORM_RATIO_BOUNDARY
 
     if settings.method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {settings.method!r}.")
@@ -189,7 +189,7 @@ def rows_per_batch(batch: int, shape: tuple[int, ...]) -> int:
 
 def check_dimension(store: Store, shape: tuple[int, ...], source: Path) -> None:
     """Refuse items of another size than the store's."""
-    wanted, found = store.coder.input_shape_, int(np.prod(shape))
+    wanted, found = store.coder.input_shape, int(np.prod(shape))
     if found != int(np.prod(wanted)) or (len(shape) == 2 and tuple(shape) != tuple(wanted)):
         raise InvalidInputError(
             f"{source} holds items of shape {tuple(shape)} ({found} values); those of the store have shape "
@@ -350,7 +350,7 @@ def _two_streams(
 
 
 def _set_jobs(store: Store, jobs: int) -> None:
-    store.coder.n_jobs = jobs
+    del store, jobs
 
 
 def _outcome(

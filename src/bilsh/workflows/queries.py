@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.codes import Neighbors
 from bilsh.errors import InvalidInputError
-from bilsh.estimates.intervals import estimate_distances
-from bilsh.search.index import search_segments
+from bilsh.search.results import Matches, Neighbors
 from bilsh.store import Store
 
 
@@ -65,7 +62,9 @@ def parse_ids(store: Store, ids: list[str]) -> list[Any]:
         raise InvalidInputError(f"the ids of {store.path} are integers; {error}.") from None
 
 
-def search(store: Store, Q: Any, k: int = 10, *, of_codes: bool = False, **settings: Any) -> Neighbors:
+def search(
+    store: Store, Q: Any, k: int = 10, *, of_codes: bool = False, **settings: Any
+) -> Neighbors | Matches:
     """Search a store; ids in the answer are the caller's.
 
     Parameters
@@ -76,25 +75,11 @@ def search(store: Store, Q: Any, k: int = 10, *, of_codes: bool = False, **setti
     of_codes : bool
         Queries are codes of the store's encoder, as for "items like this one".
     **settings
-        As in :func:`bilsh.search.index.search_segments`.
+        As in :meth:`bilsh.Store.search`.
     """
-    if not of_codes:
-        return store.search(Q, k, **settings)
-    hits = search_segments(store.segments, None, Q, k, n_bits=store.n_bits, **settings)
-    hits = _with_similarity(hits, store.coder)
-    if isinstance(hits.ids, list):
-        return replace(hits, ids=[store.external_ids(ids) for ids in hits.ids])
-    return replace(hits, ids=store.external_ids(hits.ids))
-
-
-def _with_similarity(hits: Neighbors, encoder: Any) -> Neighbors:
-    """Add what the distances mean; the same quantity that a search by items tells."""
-    of = "angle" if encoder.kind == "angle" else "kernel"
-    if isinstance(hits.ids, list):
-        told = [estimate_distances(distances, encoder, of=of) for distances in hits.distances]
-        return replace(hits, similarity=[t.value for t in told], interval=[t.sampling_interval for t in told])
-    found = estimate_distances(hits.distances, encoder, of=of)
-    return replace(hits, similarity=found.value, interval=found.sampling_interval)
+    queries = {"codes": Q} if of_codes else {"Q": Q}
+    found: Neighbors | Matches = store.search(k=k, **queries, **settings)
+    return found
 
 
 def read_ids(path: Path) -> list[Any]:
