@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "encode.h"
+#include "kernels.h"
 #include "threads.h"
 #include "workspace.h"
 
@@ -207,7 +208,7 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
 }
 
 void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
-    const EncodeKernels& kernels = encode_kernels(current_level());
+    const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t lanes = kernels.tile_items;
     if (n * (first_rows_ * first_dim_ + pair_row_.size()) * second_dim_ < worth_sharing) n_jobs = 1;
     // A tile costs the same however few items it holds. Long chains make the path of few items nearly as fast per item.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "encode.h"
+#include "kernels.h"
 #include "threads.h"
 #include "workspace.h"
 
@@ -102,7 +103,7 @@ void DensePlan::project_tiles(const EncodeKernels& kernels, const float* x, std:
 }
 
 void DensePlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
-    const EncodeKernels& kernels = encode_kernels(current_level());
+    const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t group = row_scale_.empty() ? stored_group : streamed_group;
     // Enough row groups to keep every thread busy to the end.
     const std::size_t share = (used_.size() + 4 * n_jobs - 1) / (4 * n_jobs);
@@ -137,7 +138,7 @@ void DensePlan::run(const float* x, std::size_t n, Output output, int n_jobs) co
 
 void dense_weights(uint64_t seed, Variate kind, const float* row_scale, std::size_t d, std::size_t row_begin,
                    std::size_t row_end, float* out) {
-    const EncodeKernels& kernels = encode_kernels(current_level());
+    const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t padded = (d + 63) / 64 * 64;
     float* row = workspace().weights.floats(padded);
     for (std::size_t r = row_begin; r < row_end; ++r, out += d) {
