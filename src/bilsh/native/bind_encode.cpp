@@ -43,7 +43,7 @@ void check_input(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
 void run(const bilsh::Plan& plan, const In<float, 2>& x, bilsh::Output output, int n_jobs) {
     std::atomic<bool> nonfinite{false};
     output.nonfinite = &nonfinite;
-    unlocked([&] { plan.run(x.data(), x.shape(0), output, n_jobs); });
+    unlocked([&] { plan.run(x.data(), x.shape(0), output, thread_count(n_jobs)); });
     if (nonfinite) throw bilsh::NonFinite("the projection of an item is not finite");
 }
 
@@ -92,8 +92,10 @@ void new_bilinear_plan(bilsh::BilinearPlan* self, In<float, 2> left, In<float, 2
     require(pairs.shape(1) == 2, "pairs must have shape (k, 2); got " + text(pairs.shape(1)) + " columns");
     check_bits(pairs.shape(0), offsets, tau);
     const bilsh::BilinearShape shape{left.shape(0), left.shape(1), right.shape(0), right.shape(1), d};
+    constexpr std::size_t too_many = std::size_t{1} << 31;
+    require(shape.left_dim < too_many && shape.right_dim < too_many && shape.left_dim * shape.right_dim < too_many,
+            "d_w * d_v must be below 2^31; got " + text(shape.left_dim) + " * " + text(shape.right_dim));
     const std::size_t size = shape.left_dim * shape.right_dim;
-    require(size < (std::size_t{1} << 31), "d_w * d_v must be below 2^31; got " + text(size));
     require(d >= 1 && d <= size, "d must lie in [1, d_w * d_v = " + text(size) + "]; got " + text(d));
     check_indices(pairs, 0, 2, shape.left_rows, "pairs[:, 0]");
     check_indices(pairs, 1, 2, shape.right_rows, "pairs[:, 1]");
@@ -133,7 +135,7 @@ void new_hadamard_plan(bilsh::HadamardPlan* self, In<float, 3> signs, In<int32_t
     require(signs.shape(1) == 3, "signs must have shape (blocks, 3, D); got " + text(signs.shape(1)) + " in the middle");
     require(size >= 1 && (size & (size - 1)) == 0, "D must be a power of two; got " + text(size));
     require(d >= 1 && d <= size, "d must lie in [1, D = " + text(size) + "]; got " + text(d));
-    require(blocks * size < (std::size_t{1} << 31), "blocks * D must be below 2^31; got " + text(blocks * size));
+    require(blocks < (std::size_t{1} << 31) / size, "blocks * D must be below 2^31; got " + text(blocks) + " * " + text(size));
     check_indices(outputs, 0, 1, blocks * size, "outputs");
     new (self) bilsh::HadamardPlan(signs.data(), blocks, size, outputs.data(), outputs.shape(0), d, scale,
                                    offsets.data(), data_or_null(tau));
@@ -144,6 +146,7 @@ Out<float, 2> dense_weights(uint64_t seed, const std::string& kind, Vector row_s
     require(row_start <= row_stop && row_stop <= row_scale.shape(0),
             "rows must satisfy 0 <= row_start <= row_stop <= " + text(row_scale.shape(0)) + "; got " +
                 text(row_start) + " and " + text(row_stop));
+    require(d < (std::size_t{1} << 32), "d must be below 2^32; got " + text(d));
     const bilsh::Variate variates = variate(kind);
     auto weights = new_matrix<float>(row_stop - row_start, d);
     unlocked([&] { bilsh::dense_weights(seed, variates, row_scale.data(), d, row_start, row_stop, weights.data()); });
@@ -155,6 +158,7 @@ Out<uint8_t, 2> quantize(In<float, 2> values, OptionalVector tau) {
     require(!tau || tau->shape(0) == k, "tau must have " + text(k) + " entries, one per column; got " +
                                             text(tau ? tau->shape(0) : 0));
     auto codes = new_matrix<uint8_t>(n, (k + 7) / 8);
+    if (k == 0) return codes;
     unlocked([&] { bilsh::quantize(values.data(), n, k, data_or_null(tau), codes.data()); });
     return codes;
 }

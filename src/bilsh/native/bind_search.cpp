@@ -48,7 +48,7 @@ Out<std::int32_t, 2> hamming_matrix(const Codes& a, const Codes& b, int n_jobs) 
     require(a.shape(1) == b.shape(1), "a has " + text(a.shape(1)) + " bytes per code, b has " + text(b.shape(1)));
     const bilsh::Queries left = queries_of(a), right = queries_of(b);
     auto distances = new_matrix<std::int32_t>(left.n, right.n);
-    unlocked([&] { bilsh::hamming_matrix(left, right, n_jobs, distances.data()); });
+    unlocked([&] { bilsh::hamming_matrix(left, right, thread_count(n_jobs), distances.data()); });
     return distances;
 }
 
@@ -59,7 +59,7 @@ Hits hamming_top_k(const Codes& queries, const Slabs& slabs, std::size_t k, cons
     const std::size_t width = std::min(k, set.count_alive());
     auto found = new_matrix<std::int64_t>(asked.n, width);
     auto distances = new_matrix<std::int32_t>(asked.n, width);
-    unlocked([&] { bilsh::hamming_top_k(asked, set, width, n_jobs, found.data(), distances.data()); });
+    unlocked([&] { bilsh::hamming_top_k(asked, set, width, thread_count(n_jobs), found.data(), distances.data()); });
     return {found, distances};
 }
 
@@ -68,7 +68,7 @@ std::tuple<Out<std::int64_t, 1>, Out<std::int64_t, 1>, Out<std::int32_t, 1>> ham
     const bilsh::Queries asked = queries_of(queries);
     const bilsh::CodeSet set = code_set(slabs, asked.bytes, ids, alive);
     bilsh::Matches matches;
-    unlocked([&] { matches = bilsh::hamming_within(asked, set, radius, n_jobs); });
+    unlocked([&] { matches = bilsh::hamming_within(asked, set, radius, thread_count(n_jobs)); });
     return {array_of(std::move(matches.offsets)), array_of(std::move(matches.ids)),
             array_of(std::move(matches.distances))};
 }
@@ -89,8 +89,8 @@ std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Counters> progressive_top
     auto distances = new_matrix<std::int32_t>(asked.n, width);
     bilsh::Effort effort(0);
     unlocked([&] {
-        effort = bilsh::progressive_top_k(asked, set, width, {limits.data(), limits.shape(1)}, seeds, n_jobs,
-                                          found.data(), distances.data());
+        effort = bilsh::progressive_top_k(asked, set, width, {limits.data(), limits.shape(1)}, std::min(seeds, set.n),
+                                          thread_count(n_jobs), found.data(), distances.data());
     });
     Counters counters;
     counters["survivors"] = array_of(std::move(effort.survivors));
@@ -109,7 +109,7 @@ Out<float, 2> scores(const In<float, 2>& weights, const In<float, 1>& bias, cons
     const bilsh::Weights asked = weights_of(weights, bias);
     const bilsh::CodeSet set = code_set(slabs, (asked.bits + 7) / 8);
     auto out = new_matrix<float>(asked.n, set.n);
-    unlocked([&] { bilsh::scores(asked, set, n_jobs, out.data()); });
+    unlocked([&] { bilsh::scores(asked, set, thread_count(n_jobs), out.data()); });
     return out;
 }
 
@@ -123,7 +123,7 @@ Out<float, 2> score_rows(const In<float, 2>& weights, const In<float, 1>& bias, 
         require(rows.data()[i] >= 0 && static_cast<std::size_t>(rows.data()[i]) < set.n,
                 "rows must be from 0 to " + text(set.n) + " - 1; got " + std::to_string(rows.data()[i]));
     auto out = new_matrix<float>(asked.n, rows.shape(1));
-    unlocked([&] { bilsh::score_rows(asked, set, rows.data(), rows.shape(1), n_jobs, out.data()); });
+    unlocked([&] { bilsh::score_rows(asked, set, rows.data(), rows.shape(1), thread_count(n_jobs), out.data()); });
     return out;
 }
 
@@ -135,7 +135,7 @@ std::tuple<Out<std::int64_t, 2>, Out<float, 2>> score_top_k(const In<float, 2>& 
     const std::size_t width = std::min(k, set.count_alive());
     auto found = new_matrix<std::int64_t>(asked.n, width);
     auto out = new_matrix<float>(asked.n, width);
-    unlocked([&] { bilsh::score_top_k(asked, set, width, n_jobs, found.data(), out.data()); });
+    unlocked([&] { bilsh::score_top_k(asked, set, width, thread_count(n_jobs), found.data(), out.data()); });
     return {found, out};
 }
 

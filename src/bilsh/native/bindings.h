@@ -8,10 +8,12 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -42,7 +44,15 @@ auto data_or_null(const std::optional<Array>& array) {
 // A new array that owns its memory, left uninitialised.
 template <class T>
 Out<T, 2> new_matrix(std::size_t rows, std::size_t columns) {
-    std::unique_ptr<T[]> data(new T[rows * columns]);
+    std::size_t size;
+    std::unique_ptr<T[]> data;
+    if (!__builtin_mul_overflow(rows, columns, &size) && size <= PTRDIFF_MAX / sizeof(T))
+        data.reset(new (std::nothrow) T[size]);
+    if (!data) {
+        PyErr_SetString(PyExc_MemoryError, ("no memory for an array of shape (" + text(rows) + ", " + text(columns) +
+                                            "); ask for fewer rows at a time").c_str());
+        throw nb::python_error();
+    }
     nb::capsule owner(data.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
     return Out<T, 2>(data.release(), {rows, columns}, owner);
 }
@@ -54,6 +64,9 @@ Out<T, 1> array_of(std::vector<T>&& values) {
     std::vector<T>* held = kept.release();
     return Out<T, 1>(held->data(), {held->size()}, owner);
 }
+
+// A number of threads that is of use: each takes memory of its own.
+inline int thread_count(int n_jobs) { return std::clamp(n_jobs, 1, 256); }
 
 // Does the work while other Python threads run.
 template <class Work>
