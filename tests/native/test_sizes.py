@@ -56,7 +56,7 @@ def test_matrices_too_wide_for_a_plan():
     with pytest.raises(ValueError, match="must be below 2\\^31"):
         _native.BilinearPlan(wide, wide, pairs, offsets, None, 1, None, None, True)
     signs = np.empty((0, 3, HUGE), np.float32)
-    with pytest.raises(ValueError, match="2\\^31|outputs"):
+    with pytest.raises(ValueError, match=r"2\^31|outputs"):
         _native.HadamardPlan(signs, np.zeros(1, np.int32), 1, 1.0, offsets, None)
 
 

@@ -147,6 +147,7 @@ void BilinearPlan::run_tile(const EncodeKernels& kernels, const float* x, std::s
     float* projected = space.projected.floats(rows_at_once * stride);
     uint8_t* planes = space.planes.bytes(lanes / 8 * bits_.plane_stride());
     for (std::size_t row = 0; row < first_rows_; row += rows_at_once) {
+        poll();
         const std::size_t row_end = std::min(row + rows_at_once, first_rows_);
         for (std::size_t q = 0; q < second_dim_; ++q)
             kernels.multiply(first_row_.data() + row, row_end - row, tile + q * first_dim_ * lanes, lanes, lanes,

@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "threads.h"
+
 namespace nb = nanobind;
 
 template <class T, int ndim>
@@ -68,11 +70,23 @@ Out<T, 1> array_of(std::vector<T>&& values) {
 // A number of threads that is of use: each takes memory of its own.
 inline int thread_count(int n_jobs) { return std::clamp(n_jobs, 1, 256); }
 
-// Does the work while other Python threads run.
+// Whether a signal's handler raised an exception, which then is Python's current one.
+bool signal_raised();
+
+// Does the work while other Python threads run. Ctrl-C ends it within a fraction of a second.
 template <class Work>
 void unlocked(const Work& work) {
-    nb::gil_scoped_release released;
-    work();
+    bool interrupted = false;
+    {
+        nb::gil_scoped_release released;
+        const bilsh::Watch watch(&signal_raised);
+        try {
+            work();
+        } catch (const bilsh::Interrupted&) {
+            interrupted = true;
+        }
+    }
+    if (interrupted) throw nb::python_error();
 }
 
 // The parts; each binds its own functions.

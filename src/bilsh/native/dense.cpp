@@ -75,6 +75,7 @@ void DensePlan::project_few(const EncodeKernels& kernels, const float* x, std::s
                             std::size_t row_end, float* values) const {
     std::vector<const float*> rows(row_end - row), items(n);
     for (std::size_t begin = 0; begin < d_; begin += column_block) {
+        poll();
         const std::size_t end = std::min(begin + column_block, d_);
         weight_block(kernels, row, row_end, begin, end, rows.data());
         for (std::size_t t = 0; t < n; ++t) items[t] = x + t * d_ + begin;
@@ -89,6 +90,7 @@ void DensePlan::project_tiles(const EncodeKernels& kernels, const float* x, std:
     float* block = workspace().tile.floats(column_block * tile);
     std::vector<const float*> rows(n_rows);
     for (std::size_t begin = 0; begin < d_; begin += column_block) {
+        poll();
         const std::size_t width = std::min(column_block, d_ - begin);
         weight_block(kernels, row, row_end, begin, begin + width, rows.data());
         for (std::size_t t = 0; t < n_tiles; ++t) {
@@ -142,6 +144,7 @@ void dense_weights(uint64_t seed, Variate kind, const float* row_scale, std::siz
     const std::size_t padded = (d + 63) / 64 * 64;
     float* row = workspace().weights.floats(padded);
     for (std::size_t r = row_begin; r < row_end; ++r, out += d) {
+        poll();
         kernels.generate(seed, kind, row_scale, r, r + 1, 0, d, row, padded);
         std::copy_n(row, d, out);
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels.h"
+#include "threads.h"
 
 namespace bilsh {
 
@@ -61,6 +62,7 @@ void quantize(const float* values, std::size_t n, std::size_t k, const float* ta
     float last[64] = {}, last_tau[64] = {};
     if (tau) std::copy(tau + whole, tau + k, last_tau);
     for (std::size_t i = 0; i < n; ++i, values += k, codes += bytes) {
+        if (i % 256 == 0) poll();
         kernels.quantize_item(values, nullptr, 1.0f, nullptr, tau, whole, codes);
         std::copy(values + whole, values + k, last);
         if (rest) kernels.quantize_item(last, nullptr, 1.0f, nullptr, tau ? last_tau : nullptr, rest, codes + whole / 8);

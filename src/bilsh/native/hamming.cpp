@@ -38,6 +38,7 @@ void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set,
         const std::size_t n_rows = std::min(block, row_end - row);
         rows.load(queries, set.slabs.data(), set.slabs.size(), row, n_rows, query_end - query);
         for (std::size_t first = query; first < query_end; first += queries.together()) {
+            poll();
             const std::size_t n_queries = std::min(queries.together(), query_end - first);
             const std::int32_t* distances = rows.compare(queries, first, n_queries);
             for (std::size_t q = 0; q < n_queries; ++q) {
@@ -65,6 +66,7 @@ void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t
                     const std::size_t n_rows = std::min(block, row_end - row);
                     rows.load(queries, &slab, 1, row, n_rows, query_end - query);
                     for (std::size_t first = query; first < query_end; first += together) {
+                        poll();
                         const std::size_t n = std::min(together, query_end - first);
                         const std::int32_t* distances = rows.compare(queries, first, n);
                         for (std::size_t q = 0; q < n; ++q)

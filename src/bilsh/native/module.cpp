@@ -1,6 +1,19 @@
 // The compiled core as Python sees it: the choice of instruction set, and the parts bound elsewhere.
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "bindings.h"
 #include "kernels.h"
+
+bool signal_raised() {
+#if defined(__linux__)
+    if (syscall(SYS_gettid) != getpid()) return false;  // signals are handled on the main thread only
+#endif
+    nb::gil_scoped_acquire locked;
+    return PyErr_CheckSignals() != 0;
+}
 
 NB_MODULE(_native, m) {
     m.def("level", [] { return bilsh::kernels().name; }, "Instruction set the kernels run on.");

@@ -100,12 +100,14 @@ void score_all(const Weights& weights, const CodeSet& set, int n_jobs, const Use
                 float out[rows_at_once];
                 for (; row < row_end; row += block) {
                     const std::size_t block_end = std::min(row + block, row_end);
-                    for (std::size_t q = query; q < query_end; ++q)
+                    for (std::size_t q = query; q < query_end; ++q) {
+                        poll();
                         for (std::size_t first = row; first < block_end; first += rows_at_once) {
                             const std::size_t n_rows = std::min(rows_at_once, block_end - first);
                             score(kernels, set, tables[q], n_rows, [&](std::size_t i) { return first + i; }, out);
                             use(start + q, first, n_rows, out, worker);
                         }
+                    }
                 }
             });
     }
@@ -129,6 +131,7 @@ void score_rows(const Weights& weights, const CodeSet& set, const std::int64_t* 
         Tables& own = tables[static_cast<std::size_t>(worker)];
         own.build(weights, query, set.bytes());
         for (std::size_t i = 0; i < per_query; i += rows_at_once) {
+            if (i % 1024 == 0) poll();
             const std::int64_t* asked = rows + query * per_query + i;
             score(
                 kernels, set, own, std::min(rows_at_once, per_query - i),
