@@ -28,12 +28,16 @@ class CorruptEncoderError(BilshError, ValueError):
     """An encoder file is damaged, cut short, or not an encoder file at all."""
 
 
-class CorruptStore(BilshError, OSError):
+class CorruptStoreError(BilshError, OSError):
     """A store's file is damaged or missing; the message names the file and, where known, the block."""
 
 
-class StoreBusy(BilshError, OSError):
-    """Another process holds the store's write lock."""
+class StoreBusyError(BilshError, OSError):
+    """Another writer has the store, or was there first."""
+
+
+CorruptStore, StoreBusy = CorruptStoreError, StoreBusyError
+"""Old names of these two."""
 
 
 class MissingPackageError(BilshError, ImportError):
