@@ -8,11 +8,14 @@ from bilsh.errors import (
     BilshError,
     CorruptEncoderError,
     CorruptStore,
+    CorruptStoreError,
     EncoderAdvice,
+    EncoderAdviceWarning,
     IncompatibleCodesError,
     InvalidInputError,
     InvalidTypeError,
     StoreBusy,
+    StoreBusyError,
 )
 
 if TYPE_CHECKING:
@@ -33,20 +36,23 @@ if TYPE_CHECKING:
     from bilsh.search.exact import top_k, within
     from bilsh.search.index import Index
     from bilsh.search.results import Matches, Neighbors
-    from bilsh.store import Store
+    from bilsh.store import Batch, Store
 
     __version__: str
 
 __all__ = [
     "AngleEncoder",
     "AssumptionWarning",
+    "Batch",
     "Bilinear",
     "BilshError",
     "Circulant",
     "CorruptEncoderError",
     "CorruptStore",
+    "CorruptStoreError",
     "Dense",
     "EncoderAdvice",
+    "EncoderAdviceWarning",
     "Estimate",
     "Hadamard",
     "IncompatibleCodesError",
@@ -59,6 +65,7 @@ __all__ = [
     "RandomFourierFeatures",
     "Store",
     "StoreBusy",
+    "StoreBusyError",
     "bilinear_angle",
     "bits_needed",
     "blsh_sik",
@@ -96,7 +103,7 @@ _HOMES = {
     "search.exact": ("top_k", "within"),
     "search.index": ("Index",),
     "search.results": ("Matches", "Neighbors"),
-    "store": ("Store",),
+    "store": ("Batch", "Store"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from bilsh.cli import show
-from bilsh.errors import BilshError, CorruptEncoderError, CorruptStore
+from bilsh.errors import BilshError, CorruptEncoderError, CorruptStoreError
 
 FAILED, DAMAGED, INTERRUPTED = 1, 3, 130
 
@@ -44,7 +44,7 @@ class Program(TyperGroup):
             if show.switches.debug:
                 raise
             show.complain(_sentence(error))
-            damaged = isinstance(error, CorruptStore | CorruptEncoderError)
+            damaged = isinstance(error, CorruptStoreError | CorruptEncoderError)
             raise typer.Exit(DAMAGED if damaged else FAILED) from None
 
 

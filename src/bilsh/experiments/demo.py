@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import html
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 import bilsh
 from bilsh import datasets, evaluation
+from bilsh.files import replace_file
 
 TABLE_BITS = 256
 PICTURE_BITS = (32, 64, 128, 256, 512, 1024)
@@ -205,11 +205,9 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
     neighbours(kept, asked, hits, folder / "neighbours.png")
 
     rows: list[Row] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", bilsh.EncoderAdvice)
-        for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
-            say(f"measuring every method with {n_bits:,} bits ...")
-            rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
+    for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
+        say(f"measuring every method with {n_bits:,} bits ...")
+        rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
     picture(rows, folder / "digits.png")
     shown = [row for row in rows if row.n_bits == TABLE_BITS]
     steps = [
@@ -235,7 +233,7 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
 def _save_once(path: Path, array: NDArray[Any]) -> None:
     # A file written anew would look changed to the store that was made from it.
     if not path.exists():
-        with datasets.files.replace_file(path) as file:
+        with replace_file(path) as file:
             np.save(file, array, allow_pickle=False)
 
 

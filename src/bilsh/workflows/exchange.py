@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.files import read_npy, replace_file
+from bilsh.datasets.files import read_npy
 from bilsh.errors import DataNotFoundError, InvalidInputError, optional
-from bilsh.store import Store
+from bilsh.files import replace_file
+from bilsh.store import Batch, Store
 
 FORMATS = ("faiss", "npy", "parquet", "fvecs")
 SUFFIX = {"faiss": ".faiss", "npy": ".npy", "parquet": ".parquet", "fvecs": ".fvecs"}
@@ -157,7 +158,7 @@ def import_codes(path: Path, store: Path, *, encoder: Path | None = None) -> Exc
     if encoder is not None and given is None:
         raise DataNotFoundError(f"{encoder} does not exist. Give the encoder file that made the codes.")
     batches = reader(path)
-    if store.is_dir() and any(store.glob("m-*.json")):
+    if Store.exists(store):
         target = Store.open(store, mode="a")
     elif given is None:
         raise InvalidInputError(
@@ -166,34 +167,12 @@ def import_codes(path: Path, store: Path, *, encoder: Path | None = None) -> Exc
         )
     else:
         target = Store.create(store, given)
-    codes, ids = _split(batches)
     with target:
         fingerprint = None if given is None else given.fingerprint
-        count = target.add_codes(codes, ids, fingerprint=fingerprint)
+        count = target.add_codes(batches, fingerprint=fingerprint)
+        if not count:
+            raise InvalidInputError(f"{path} holds no codes.")
         return Exchanged(count, target.n_bits, (str(store),))
-
-
-_Batches = Iterator[tuple[NDArray[np.uint8], Any]]
-
-
-def _split(batches: _Batches) -> tuple[Iterator[NDArray[np.uint8]], Any]:
-    """Two iterators side by side; ids are None where the first batch has none."""
-    first = next(batches, None)
-    if first is None:
-        raise InvalidInputError("the file holds no codes.")
-    waiting = [first[1]]
-
-    def codes() -> Iterator[NDArray[np.uint8]]:
-        yield first[0]
-        for some, ids in batches:
-            waiting.append(ids)
-            yield some
-
-    def ids() -> Iterator[Any]:
-        while waiting:
-            yield waiting.pop(0)
-
-    return codes(), None if first[1] is None else ids()
 
 
 def _ids_beside(path: Path, count: int) -> Any:
@@ -208,13 +187,13 @@ def _ids_beside(path: Path, count: int) -> Any:
     return found
 
 
-def _cut(codes: NDArray[np.uint8], ids: Any) -> _Batches:
+def _cut(codes: NDArray[np.uint8], ids: Any) -> Iterator[Batch]:
     for start in range(0, len(codes), 65536):
         some = slice(start, start + 65536)
-        yield np.asarray(codes[some]), None if ids is None else ids[some]
+        yield Batch(np.asarray(codes[some]), None if ids is None else ids[some])
 
 
-def _from_npy(path: Path) -> _Batches:
+def _from_npy(path: Path) -> Iterator[Batch]:
     codes = read_npy(path)
     if codes.ndim != 2 or codes.dtype != np.uint8:
         raise InvalidInputError(
@@ -223,7 +202,7 @@ def _from_npy(path: Path) -> _Batches:
     return _cut(codes, _ids_beside(path, len(codes)))
 
 
-def _from_faiss(path: Path) -> _Batches:
+def _from_faiss(path: Path) -> Iterator[Batch]:
     faiss = optional("faiss", "Reading FAISS indexes")
     try:
         outer = faiss.read_index_binary(str(path))
@@ -242,7 +221,7 @@ def _from_faiss(path: Path) -> _Batches:
     return _cut(codes, ids if ids is not None else _ids_beside(path, len(codes)))
 
 
-def _from_parquet(path: Path) -> _Batches:
+def _from_parquet(path: Path) -> Iterator[Batch]:
     parquet = optional("pyarrow.parquet", "Reading Parquet files")
     try:
         source = parquet.ParquetFile(path)
@@ -258,7 +237,7 @@ def _from_parquet(path: Path) -> _Batches:
         if not rows or len({len(row) for row in rows}) != 1:
             raise InvalidInputError(f"column `code` of {path} has codes of different lengths.")
         codes = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
-        yield codes, batch.column("id").to_pylist() if has_ids else None
+        yield Batch(codes, batch.column("id").to_pylist() if has_ids else None)
 
 
 __all__ = ["FORMATS", "SUFFIX", "Exchanged", "export_codes", "import_codes"]

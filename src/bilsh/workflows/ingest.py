@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdvice, InvalidInputError
-from bilsh.store import Store
-from bilsh.store.recipe import CODEBOOK, Recipe, Settings, make_descriptor, read_recipe, write_recipe
+from bilsh.store import Batch, Store
+from bilsh.store.recipe import CODEBOOK, Recipe, Settings, read_recipe, write_recipe
+from bilsh.workflows.describing import make_descriptor
 from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, is_image
 
 FIT_BYTES = 512 << 20
@@ -174,11 +175,9 @@ def add(
         if ids is not None and isinstance(data, ArraySource) and len(ids) != data.rows:
             raise InvalidInputError(f"{source} has {data.rows} rows; {len(ids)} ids were given.")
         check_dimension(target, data.item_shape, source)
-        _set_jobs(target, jobs)
         skipped: list[tuple[str, str]] = []
-        pieces, names = _two_streams(data, rows_per_batch(8192, data.item_shape), skipped, say)
-        given: Any = ids if ids is not None else names if isinstance(data, ImageSource) else None
-        target.add(pieces, ids=given)
+        step = rows_per_batch(8192, data.item_shape)
+        target.add(_batches(data, step, ids, skipped, say), n_jobs=jobs)
         return _outcome(target, store, len(target) - before, 0, skipped)
 
 
@@ -214,7 +213,8 @@ def _addition(source: Path, recipe: Recipe | None, key: str | None, jobs: int) -
                 "array file."
             )
         folder = source if source.is_dir() else source.parent
-        data = ImageSource(folder, recipe.descriptor(), max_side=recipe.settings.max_side, jobs=jobs)
+        descriptor = make_descriptor(recipe.settings, recipe.codebook)
+        data = ImageSource(folder, descriptor, max_side=recipe.settings.max_side, jobs=jobs)
         if not source.is_dir():
             if not source.is_file():
                 raise DataNotFoundError(f"{source} does not exist. Check the path.")
@@ -256,7 +256,7 @@ def _fitted(data: Source, settings: Settings) -> Any:
 
 
 def _create(store: Path, encoder: Any, settings: Settings) -> None:
-    if store.is_dir() and any(store.glob("m-*.json")):
+    if Store.exists(store):
         with Store.open(store) as there:
             if there.next_id == 0 and there.fingerprint == encoder.fingerprint:
                 return  # an earlier run was cut off between the store and its recipe
@@ -292,7 +292,6 @@ def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -
     step = rows_per_batch(recipe.settings.batch, data.item_shape)
     skipped: list[tuple[str, str]] = []
     with Store.open(path, mode="a") as store:
-        _set_jobs(store, jobs)
         at = begin = _position(store, recipe, data)
         before = len(store)
         say("encoding", at, data.rows)
@@ -301,7 +300,7 @@ def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -
             piece = data.read(at, stop)
             skipped += [(str(item.path), item.reason) for item in piece.skipped]
             if len(piece.X):
-                store.add(piece.X, ids=piece.ids)
+                store.add(piece.X, ids=piece.ids, n_jobs=jobs)
             at = stop
             say("encoding", at, data.rows)
         if not recipe.finished:
@@ -328,29 +327,16 @@ def _position(store: Store, recipe: Recipe, data: Source) -> int:
     return min((data.names.index(last) // step + 1) * step, recipe.rows)
 
 
-def _two_streams(
-    data: Source, step: int, skipped: list[tuple[str, str]], say: Progress
-) -> tuple[Iterator[NDArray[Any]], Iterator[list[str]]]:
-    """Read a source batch by batch as two iterators, of items and of their names, that run side by side."""
-    waiting: list[list[str]] = []
-
-    def items() -> Iterator[NDArray[Any]]:
-        for start in range(0, data.rows, step):
-            piece: Piece = data.read(start, min(start + step, data.rows))
-            skipped.extend((str(item.path), item.reason) for item in piece.skipped)
-            waiting.append(piece.ids or [])
-            yield piece.X
-            say("encoding", min(start + step, data.rows), data.rows)
-
-    def names() -> Iterator[list[str]]:
-        while waiting:
-            yield waiting.pop(0)
-
-    return items(), names()
-
-
-def _set_jobs(store: Store, jobs: int) -> None:
-    del store, jobs
+def _batches(
+    data: Source, step: int, ids: list[Any] | None, skipped: list[tuple[str, str]], say: Progress
+) -> Iterator[Batch]:
+    """Read a source batch by batch; ids that were given go before the names that it has itself."""
+    for start in range(0, data.rows, step):
+        stop = min(start + step, data.rows)
+        piece: Piece = data.read(start, stop)
+        skipped.extend((str(item.path), item.reason) for item in piece.skipped)
+        yield Batch(piece.X, piece.ids if ids is None else ids[start:stop])
+        say("encoding", stop, data.rows)
 
 
 def _outcome(

@@ -30,6 +30,7 @@ def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any
     if is_image(path):
         from bilsh.datasets.images import SkippedImage
         from bilsh.store.recipe import read_recipe
+        from bilsh.workflows.describing import make_descriptor
 
         recipe = read_recipe(store.path)
         if recipe is None or not recipe.images:
@@ -37,7 +38,9 @@ def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any
                 f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
                 "Describe it yourself and pass an array file."
             )
-        found = describe_image(path, recipe.descriptor(), recipe.settings.max_side)
+        found = describe_image(
+            path, make_descriptor(recipe.settings, recipe.codebook), recipe.settings.max_side
+        )
         if isinstance(found, SkippedImage):
             raise InvalidInputError(f"{path}: {found.reason}.")
         return found[None]
