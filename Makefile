@@ -51,10 +51,10 @@ torture: setup
 
 # bench takes a quarter of an hour and writes the tables of the documentation; bench-quick three minutes.
 bench: setup $(VENV)/.bench
-	$(BIN)/python -m bilsh.benchmark $(if $(QUICK),--quick) --output benchmarks/results --tables docs/performance-tables.md
+	$(BIN)/bilsh bench $(if $(QUICK),--quick) --output benchmarks/results --tables docs/performance-tables.md
 
 bench-quick: setup $(VENV)/.bench
-	$(BIN)/python -m bilsh.benchmark --quick --output benchmarks/results
+	$(BIN)/bilsh bench --quick --output benchmarks/results
 
 $(VENV)/.bench: $(VENV)/.deps
 	$(BIN)/python -m pip install --quiet --group bench

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bilsh.benchmark import benchmark, limits, machine, program, report, targets
 from bilsh.benchmark import contestants_encode as enc
 from bilsh.benchmark import contestants_hamming as ham
-from bilsh.benchmark import limits, machine, main, program, report, targets
 from bilsh.benchmark.measure import Contestant, Timing, race
 from bilsh.benchmark.sizes import FULL, QUICK, SMOKE
 from bilsh.benchmark.targets import Race
@@ -186,7 +186,8 @@ def test_machine_tells_no_names_or_places():
 
 
 def test_without_curves_there_is_no_picture(tmp_path, capsys):
-    assert main(["--smoke", "--cpu", "--only", "hamming", "--output", str(tmp_path)]) == 0
+    files = benchmark("smoke", tmp_path, only=["hamming"], cpu=True)
+    assert [path.name for path in files] == ["smoke-cpu.json", "smoke-cpu.csv"]
     printed = capsys.readouterr().out
     assert "pip install matplotlib" in printed
     assert "by the cpu clock" in printed
@@ -198,7 +199,7 @@ def test_the_program_writes_lines_tables_results_and_plots(tmp_path, capsys, mon
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(program.memory, "growth", lambda name, case: 1.5)  # children are slow to start
     tables = tmp_path / "tables.md"
-    assert main(["--smoke", "--output", str(tmp_path), "--tables", str(tables)]) == 0
+    assert tables in benchmark("smoke", tmp_path, tables=tables)
     printed = capsys.readouterr().out
     assert "encode 6x7 k=36 m=2, 3 items, 1 thread" in printed
     assert "Targets:" in printed

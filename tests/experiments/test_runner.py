@@ -8,7 +8,6 @@ import pytest
 from bilsh import errors
 from bilsh.errors import InvalidInputError
 from bilsh.experiments import FIGURES, Inputs, peers, plots, reproduce
-from bilsh.experiments.__main__ import main
 from bilsh.experiments.base import Experiment
 from bilsh.experiments.beyond import peer_findings
 from bilsh.experiments.figures import explain, write_report
@@ -124,36 +123,21 @@ def test_pictures_and_findings_need_only_the_tables(tiny_figures, tmp_path, cach
     assert (tmp_path / "pictures" / "rff.svg").read_bytes() == before
 
 
-def test_a_figure_that_fails_does_not_stop_the_others(tiny_figures, tmp_path, cache, capsys):
-    arguments = ["flickr", "--full", "--output", str(tmp_path), "--cache", str(cache)]
-    assert main(arguments) == 1
-    assert "--images FOLDER" in capsys.readouterr().err
-    assert "Not made: This experiment needs photographs" in (tmp_path / "report.html").read_text()
-    assert main(["rff", "--quick", "--output", str(tmp_path), "--cache", str(cache)]) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "report.html")
+def test_a_figure_that_fails_does_not_stop_the_others(tiny_figures, tmp_path, cache):
+    outcome = reproduce(["flickr", "rff"], "full", tmp_path, cache=cache)
+    assert "--images FOLDER" in outcome.failures["flickr"]
+    assert "Not made: This experiment needs photographs" in outcome.report.read_text()
+    assert (tmp_path / "tables" / "rff.json").is_file()
+    assert reproduce(["rff"], "quick", tmp_path, cache=cache).report == tmp_path / "report.html"
 
 
-def test_mistakes_get_one_sentence(tmp_path, cache, capsys):
+def test_mistakes_get_one_sentence(tmp_path, cache):
     with pytest.raises(InvalidInputError, match="No figure is called 'figure9'; choose from rff"):
         reproduce(["figure9"], cache=cache)
-    assert main(["rff", "--jobs", "0", "--output", str(tmp_path)]) == 1
-    assert "jobs must be at least 1" in capsys.readouterr().err
-    assert (
-        main(
-            [
-                "flickr",
-                "--full",
-                "--images",
-                str(tmp_path / "no"),
-                "--output",
-                str(tmp_path),
-                "--cache",
-                str(cache),
-            ]
-        )
-        == 1
-    )
-    assert "is not a folder" in capsys.readouterr().err
+    with pytest.raises(InvalidInputError, match="jobs must be at least 1"):
+        reproduce(["rff"], output=tmp_path, jobs=0, cache=cache)
+    outcome = reproduce(["flickr"], "full", tmp_path, images=tmp_path / "no", cache=cache)
+    assert "is not a folder" in outcome.failures["flickr"]
     full = OSError(28, "No space left on device", "some/file")
     assert explain(full) == "The disk is full (some/file). Free some space; finished parts are kept."
     assert "cannot be written" in explain(PermissionError(13, "Permission denied", "some/file"))

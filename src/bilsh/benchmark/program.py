@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from bilsh.benchmark import limits, machine, memory, plots, report, targets
 from bilsh.benchmark.measure import Contestant, Timing, race
 from bilsh.benchmark.sizes import SIZES, Size
 from bilsh.benchmark.targets import Check, Race
+from bilsh.errors import InvalidInputError
 
 SECTIONS = ("encode", "ways", "hamming", "memory", "scaling")
 
@@ -179,38 +179,47 @@ def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], Non
     return results
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark, print its lines, write results and plots; the exit code does not depend on the times."""
-    parser = argparse.ArgumentParser(prog="bilsh bench", description=__doc__)
-    chosen = parser.add_mutually_exclusive_group()
-    for name, what in (
-        ("quick", "about three minutes"),
-        ("smoke", "seconds; checks the program, measures nothing"),
-    ):
-        chosen.add_argument(
-            f"--{name}", dest="size", action="store_const", const=name, default="full", help=what
-        )
-    parser.add_argument("--only", action="append", choices=SECTIONS, help="run this part; may be repeated")
-    parser.add_argument(
-        "--output", type=Path, default=Path("bilsh-bench"), help="folder for results and plots"
-    )
-    parser.add_argument("--tables", type=Path, help="also write the tables as Markdown to this file")
-    parser.add_argument(
-        "--cpu", action="store_true", help="time the processor, one thread: for busy machines"
-    )
-    options = parser.parse_args(argv)
-    size = SIZES[options.size]
-    if options.cpu:
-        size = size.on_busy_machine()
-    results = run(size, options.only or SECTIONS, lambda line: print(line, flush=True))
-    options.output.mkdir(parents=True, exist_ok=True)
-    report.write_json(results, options.output / f"{size.name}.json")
-    report.write_csv(results, options.output / f"{size.name}.csv")
-    picture = options.output / f"{size.name}-scaling.png"
+def benchmark(
+    size: str,
+    output: Path,
+    *,
+    only: Sequence[str] = (),
+    tables: Path | None = None,
+    cpu: bool = False,
+    say: Callable[[str], None] = print,
+) -> list[Path]:
+    """Run the benchmark, tell its lines, write results and plots; return the files.
+
+    Parameters
+    ----------
+    size : {"full", "quick", "smoke"}
+        A quarter of an hour, three minutes, or seconds that check the program and measure nothing.
+    output : path
+        Folder for results and plots.
+    only : sequence of str
+        Which of `SECTIONS`; all of them by default.
+    tables : path, optional
+        Also write the tables as Markdown to this file.
+    cpu : bool
+        Time the processor, one thread: for busy machines.
+    say : callable
+        Takes every line as soon as it is known.
+    """
+    if unknown := [name for name in only if name not in SECTIONS]:
+        raise InvalidInputError(f"No part is called {unknown[0]!r}; choose from {', '.join(SECTIONS)}.")
+    chosen = SIZES[size].on_busy_machine() if cpu else SIZES[size]
+    results = run(chosen, only or SECTIONS, say)
+    output.mkdir(parents=True, exist_ok=True)
+    files = [output / f"{chosen.name}.json", output / f"{chosen.name}.csv"]
+    report.write_json(results, files[0])
+    report.write_csv(results, files[1])
+    picture = output / f"{chosen.name}-scaling.png"
     drawn = plots.draw(results.timings, picture)
-    if options.tables:
-        link = Path(os.path.relpath(picture, options.tables.parent)).as_posix() if drawn else None
-        options.tables.write_text(report.markdown(results, link))
+    files += [picture] if drawn else []
+    if tables is not None:
+        link = Path(os.path.relpath(picture, tables.parent)).as_posix() if drawn else None
+        tables.write_text(report.markdown(results, link))
+        files.append(tables)
     why = "" if drawn else " No picture: it needs matplotlib (pip install matplotlib) and the part 'scaling'."
-    print(f"Raw results and picture: {size.name}*.* in {options.output}.{why}")
-    return 0
+    say(f"Raw results and picture: {chosen.name}*.* in {output}.{why}")
+    return files

@@ -168,7 +168,7 @@ def markdown(results: Results, picture: str | None = None) -> str:
     m = results.machine
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
     parts = [
-        "<!-- Written by python -m bilsh.benchmark; do not edit. -->",
+        "<!-- Written by bilsh bench; do not edit. -->",
         "# Measured",
         f"{results.size} benchmark of {m['date']}, commit {m['commit']}, on {m['processor']}, {m['cores']} cores, "
         f"{m['instruction_set']}, load {m['load']} when it began, {m['clock']} clock, "

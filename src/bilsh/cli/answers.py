@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from contextlib import redirect_stdout
-from importlib import import_module
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +11,9 @@ import numpy as np
 from bilsh.cli import show
 
 if TYPE_CHECKING:
-    from bilsh.codes import Neighbors
     from bilsh.store import Store
     from bilsh.workflows.advice import Advice
+    from bilsh.workflows.queries import Found
 
 Answer = tuple[dict[str, Any], list[str]]
 
@@ -33,19 +29,21 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def show_neighbors(hits: Neighbors, store: Store, *, reranked: bool) -> None:
-    """Print the neighbours of every query: rank, id, distance, similarity with its interval."""
+def search_answer(found: Found, store: Store) -> Answer:
+    """Tell the neighbours of every query: rank, id, distance, similarity with its interval."""
+    hits = found.hits
     quantity = "angle" if store.coder.kind == "angle" else "kernel"
-    column = "exact distance" if reranked else "distance"
+    explanation = hits.explain()
     answers: list[dict[str, Any]] = []
     lines: list[str] = []
-    for number in range(len(hits.ids)):
-        found = [
+    for number, name in enumerate(found.queries):
+        neighbors = [
             {
                 "rank": rank,
                 "id": _plain(item),
-                column.replace(" ", "_"): _plain(distance),
-                quantity: _plain(value),
+                "distance": None if found.reranked else _plain(distance),
+                "exact_distance": _plain(distance) if found.reranked else None,
+                "similarity": _plain(value),
                 "interval": [_plain(end) for end in interval],
             }
             for rank, (item, distance, value, interval) in enumerate(
@@ -53,26 +51,35 @@ def show_neighbors(hits: Neighbors, store: Store, *, reranked: bool) -> None:
                     strict=True), 1,
             )
         ]  # fmt: skip
-        answers.append({"query": number, "neighbors": found})
-        rows = [
-            (hit["rank"], hit["id"], _number(hit[column.replace(" ", "_")]), _number(hit[quantity]),
-             " .. ".join(_number(end) for end in hit["interval"]))
-            for hit in found
-        ]  # fmt: skip
-        if len(hits.ids) > 1:
-            lines += [*([""] if lines else []), f"query {number}"]
-        header = ("rank", "id", column if reranked else "bits", quantity, "95 % interval")
-        lines += show.table(header, rows, left=("id",)) if rows else ["nothing found"]
-    explanation = hits.explain()
+        answers.append({"query": name, "neighbors": neighbors})
+        if len(found.queries) > 1:
+            lines += [*([""] if lines else []), f"query {show.clean(name)}"]
+        lines += _neighbor_lines(neighbors, quantity, found.reranked)
     data = {
-        "bits": store.n_bits,
+        "store": str(store.path),
+        "version": store.version,
         "items": len(store),
+        "bits": store.n_bits,
         "mode": explanation.mode if explanation else None,
         "quantity": quantity,
         "confidence": 0.95,
         "results": answers,
+        "html": None,
     }
-    show.result(data, lines)
+    return data, lines
+
+
+def _neighbor_lines(neighbors: list[dict[str, Any]], quantity: str, reranked: bool) -> list[str]:
+    if not neighbors:
+        return ["nothing found"]
+    distance = "exact_distance" if reranked else "distance"
+    rows = [
+        (hit["rank"], hit["id"], _number(hit[distance]), _number(hit["similarity"]),
+         " .. ".join(_number(end) for end in hit["interval"]))
+        for hit in neighbors
+    ]  # fmt: skip
+    header = ("rank", "id", "exact distance" if reranked else "bits", quantity, "95 % interval")
+    return show.table(header, rows, left=("id",))
 
 
 def _number(value: Any) -> str:
@@ -85,10 +92,11 @@ def describe_store(path: Path) -> Answer:
     """Tell what a store holds and how it was made."""
     from bilsh.store import Store
     from bilsh.store.recipe import read_recipe
+    from bilsh.workflows.queries import open_store
 
-    recipe = read_recipe(path)
-    versions = Store.versions(path)
-    with Store.open(path) as store:
+    with open_store(path) as store:
+        recipe = read_recipe(path)
+        versions = Store.versions(path)
         encoder = store.coder
         rows = sum(len(segment) for segment in store.segments)
         disk = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
@@ -155,7 +163,7 @@ def advice_lines(found: Advice, source: Path) -> list[str]:
         f"(norms {hold['norms']:.0%}, eigenvalue ratio {hold['ratio']:.0%}); Lemma 1 is true for "
         f"{hold['lemma_1']:.0%}, Theorem 2 for {hold['theorem_2']:.0%}, Theorem 3 for {hold['theorem_3']:.0%}; "
         "bilsh's estimates are exact and need none of them",
-        f"next         bilsh encode {source} -o store/ --bits {found.bits}",
+        f"next         bilsh encode {show.shell(source)} -o store/ --bits {found.bits}",
     ]
 
 
@@ -173,7 +181,7 @@ def list_datasets() -> Answer:
         ("mnist", "70,000", "28 x 28", place),
     ]
     names = ("name", "items", "shape", "where")
-    data = {"datasets": [dict(zip(names, row, strict=True)) for row in rows]}
+    data = {"datasets": [dict(zip(names, row, strict=True)) for row in rows], "files": []}
     return data, show.table(names, rows, left=("name", "where"))
 
 
@@ -187,53 +195,13 @@ def write_dataset(name: str, path: Path) -> Answer:
     for target, array in ((path, data.X), (labels, data.labels)):
         with replace_file(target) as file:
             np.save(file, array, allow_pickle=False)
+    shape = " x ".join(map(str, data.X.shape[1:]))
     answer = {
-        "name": name,
-        "items": len(data.X),
-        "shape": list(data.X.shape[1:]),
+        "datasets": [{"name": name, "items": f"{len(data.X):,}", "shape": shape, "where": str(path)}],
         "files": [str(path), str(labels)],
     }
     return answer, [
         f"{len(data.X):,} items of shape {data.X.shape[1:]} written to {show.clean(path)}",
         f"labels written to {show.clean(labels)}",
-        f"next: bilsh encode {path} -o store/ --bits 1024",
+        f"next: bilsh encode {show.shell(path)} -o store/ --bits 1024",
     ]
-
-
-def _finished_only(message: str) -> None:
-    """Tell what is done; what is only going on ("...") belongs on a terminal."""
-    if sys.stderr.isatty() or not message.endswith("..."):
-        show.note(message)
-
-
-def run_reproduction(figures: list[str], size: str, output: Path, **options: Any) -> Answer:
-    """Run the paper's experiments."""
-    reproduce: Any = import_module("bilsh.experiments").reproduce
-    done = reproduce(figures, size, output, progress=_finished_only, **options)
-    answer = {
-        "figures": figures,
-        "size": size,
-        "report": str(done.report),
-        "files": [str(file) for file in done.files],
-        "failures": done.failures,
-    }
-    return answer, [
-        *(f"{name} could not be made: {show.clean(why)}" for name, why in done.failures.items()),
-        f"report: {show.clean(done.report)}",
-    ]
-
-
-def run_benchmark(arguments: list[str]) -> int:
-    """Run the benchmark with its own arguments, and those that every command has."""
-    switches = {"--json", "--quiet", "-q", "--debug"} & set(arguments)
-    show.switches.json, show.switches.debug = "--json" in switches, "--debug" in switches
-    own = [argument for argument in arguments if argument not in switches]
-    main: Any = import_module("bilsh.benchmark").main
-    if not switches - {"--debug"}:
-        return int(main(own))
-    with redirect_stdout(sys.stderr if show.switches.json else StringIO()):
-        code = int(main(own))
-    place = next((own[i + 1] for i, name in enumerate(own[:-1]) if name == "--output"), "bilsh-bench")
-    if show.switches.json:
-        show.result({"exit_code": code, "output": place})
-    return code

@@ -189,7 +189,6 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
         Measure two lengths of code, once: seconds instead of most of a minute.
     """
     from bilsh.workflows import ingest
-    from bilsh.workflows.queries import search
 
     folder.mkdir(parents=True, exist_ok=True)
     images = datasets.digits().X
@@ -203,7 +202,7 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
     ingest.encode(source, folder / "store", settings)
     say(f"searching for {QUERIES} digits that are not in it ...")
     with bilsh.Store.open(folder / "store") as store:
-        hits = search(store, asked, NEIGHBOURS, mode="asymmetric")
+        hits = store.search(asked, NEIGHBOURS, mode="asymmetric")
     neighbours(kept, asked, hits, folder / "neighbours.png")
 
     rows: list[Row] = []
