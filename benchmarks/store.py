@@ -50,7 +50,7 @@ def main(directory: Path) -> None:
     report("durable add of 10,000 x 4,096 bits, beyond writing", extra, "ms", "< 50", extra < 50)
 
     with bilsh.Store.create(directory / "large", encoder) as store:
-        store.add_codes(codes for _ in range(200))
+        store.add_codes(bilsh.Batch(codes) for _ in range(200))
     times = []
     for _ in range(10):
         start = time.perf_counter()

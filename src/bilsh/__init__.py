@@ -8,11 +8,13 @@ from bilsh.errors import (
     BilshError,
     CorruptEncoderError,
     CorruptStore,
+    CorruptStoreError,
     EncoderAdvice,
     IncompatibleCodesError,
     InvalidInputError,
     InvalidTypeError,
     StoreBusy,
+    StoreBusyError,
 )
 
 if TYPE_CHECKING:
@@ -32,18 +34,20 @@ if TYPE_CHECKING:
     from bilsh.estimates.intervals import Estimate, bits_needed, estimate
     from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
     from bilsh.search.index import Index
-    from bilsh.store import Store
+    from bilsh.store import Batch, Store
 
     __version__: str
 
 __all__ = [
     "AngleEncoder",
     "AssumptionWarning",
+    "Batch",
     "Bilinear",
     "BilshError",
     "Circulant",
     "CorruptEncoderError",
     "CorruptStore",
+    "CorruptStoreError",
     "Dense",
     "EncoderAdvice",
     "Estimate",
@@ -57,6 +61,7 @@ __all__ = [
     "RandomFourierFeatures",
     "Store",
     "StoreBusy",
+    "StoreBusyError",
     "bilinear_angle",
     "bits_needed",
     "blsh_sik",
@@ -93,7 +98,7 @@ _HOMES = {
     ),
     "projections": ("Bilinear", "Circulant", "Dense", "Hadamard"),
     "search.index": ("Index",),
-    "store": ("Store",),
+    "store": ("Batch", "Store"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -32,12 +32,16 @@ class CorruptExportError(BilshError, ValueError):
     """A file does not hold what `bilsh export` wrote; the message names it."""
 
 
-class CorruptStore(BilshError, OSError):
+class CorruptStoreError(BilshError, OSError):
     """A store's file is damaged or missing; the message names the file and, where known, the block."""
 
 
-class StoreBusy(BilshError, OSError):
-    """Another process holds the store's write lock."""
+class StoreBusyError(BilshError, OSError):
+    """Another writer has the store, or was there first."""
+
+
+CorruptStore, StoreBusy = CorruptStoreError, StoreBusyError
+"""Old names of these two."""
 
 
 class MissingPackageError(BilshError, ImportError):

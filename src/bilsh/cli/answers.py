@@ -188,7 +188,7 @@ def list_datasets() -> Answer:
 def write_dataset(name: str, path: Path) -> Answer:
     """Write a data set as .npy, its labels beside it."""
     from bilsh import datasets
-    from bilsh.datasets.files import replace_file
+    from bilsh.files import replace_file
 
     data = datasets.digits() if name == "digits" else datasets.mnist()
     labels = path.with_suffix(".labels.npy")

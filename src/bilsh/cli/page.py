@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bilsh.datasets.dimensions import MAX_PIXELS, image_size
-from bilsh.datasets.files import replace_file
 from bilsh.errors import optional
+from bilsh.files import replace_file
 from bilsh.store import Store
 from bilsh.workflows.queries import image_recipe
 

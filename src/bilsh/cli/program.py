@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from bilsh.cli import show
 from bilsh.cli.words import for_users
-from bilsh.errors import BilshError, CorruptEncoderError, CorruptExportError, CorruptStore
+from bilsh.errors import BilshError, CorruptEncoderError, CorruptExportError, CorruptStoreError
 
 FAILED, DAMAGED, INTERRUPTED = 1, 3, 130
 
@@ -45,7 +45,7 @@ class Program(TyperGroup):
             if show.switches.debug:
                 raise
             show.complain(_sentence(error))
-            damaged = isinstance(error, CorruptStore | CorruptEncoderError | CorruptExportError)
+            damaged = isinstance(error, CorruptStoreError | CorruptEncoderError | CorruptExportError)
             raise typer.Exit(DAMAGED if damaged else FAILED) from None
 
 

@@ -4,19 +4,18 @@ A header is a claim, not a fact: the size it declares is compared with the file 
 """
 
 import gzip
-import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import BilshError, DataNotFoundError, InvalidInputError
+from bilsh.files import replace_file
 
 PathLike = str | Path
 
@@ -251,21 +250,6 @@ def read_bvecs(path: PathLike) -> NDArray[np.uint8]:
 def read_ivecs(path: PathLike) -> NDArray[np.int32]:
     """Memory-map an ivecs file (neighbour lists, for example), int32 (n, d), read-only."""
     return _vecs(path, "<i4")
-
-
-@contextmanager
-def replace_file(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file under another name and move it into place at the end: it is there whole or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 def write_vecs(path: PathLike, X: ArrayLike) -> None:

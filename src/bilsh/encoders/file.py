@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Callable, Iterator
 from math import prod
 from os import PathLike
@@ -29,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import CorruptEncoderError
+from bilsh.files import replace_file
 from bilsh.projections import MAPS, PROJECTIONS
 
 if TYPE_CHECKING:
@@ -149,26 +148,12 @@ def to_bytes(encoder: Encoder) -> bytes:
 
 def save(encoder: Encoder, path: str | PathLike[str]) -> None:
     """Write an encoder file; it appears under its name only when it is complete and on the disk."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        digest = hashlib.sha256()
-        with temporary.open("xb") as file:
-            for chunk in _chunks(encoder):
-                digest.update(chunk)
-                file.write(chunk)
-            file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    digest = hashlib.sha256()
+    with replace_file(path) as file:
+        for chunk in _chunks(encoder):
+            digest.update(chunk)
+            file.write(chunk)
+        file.write(digest.digest())
 
 
 def load_encoder(path: str | PathLike[str]) -> Encoder:

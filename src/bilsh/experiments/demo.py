@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 import bilsh
 from bilsh import datasets, evaluation
+from bilsh.files import replace_file
 
 TABLE_BITS = 256
 PICTURE_BITS = (32, 64, 128, 256, 512, 1024)
@@ -236,7 +237,7 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
 def _save_once(path: Path, array: NDArray[Any]) -> None:
     # A file written anew would look changed to the store that was made from it.
     if not path.exists():
-        with datasets.files.replace_file(path) as file:
+        with replace_file(path) as file:
             np.save(file, array, allow_pickle=False)
 
 

@@ -20,7 +20,7 @@ from bilsh.encoders.coder import Coder
 from bilsh.encoders.file import coder_from_bytes, encoder_from_bytes
 from bilsh.errors import (
     CorruptEncoderError,
-    CorruptStore,
+    CorruptStoreError,
     InvalidInputError,
     InvalidTypeError,
 )
@@ -29,7 +29,7 @@ from bilsh.store import maintenance
 from bilsh.store.change import Change
 from bilsh.store.files import Disk
 from bilsh.store.ids import Names, as_names, as_strings, show
-from bilsh.store.inputs import Rows, encoded, ready
+from bilsh.store.inputs import Rows, encoded, given_as, ready
 from bilsh.store.items import Items, walk
 from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file
@@ -144,7 +144,7 @@ class Store:
         ----------
         path : path
         mode : "r" or "a"
-            Read, or read and change. StoreBusy when another writer is there.
+            Read, or read and change. StoreBusyError when another writer is there.
         version : int or None
             Read an earlier version instead of the newest, see :meth:`versions`.
         mmap : bool
@@ -260,7 +260,9 @@ class Store:
         try:
             encoder = read(self.encoder_data, file.name)
         except CorruptEncoderError as error:
-            raise CorruptStore(f"{file.name} holds no encoder that this bilsh can read: {error}") from error
+            raise CorruptStoreError(
+                f"{file.name} holds no encoder that this bilsh can read: {error}"
+            ) from error
         if encoder.fingerprint != self.fingerprint:
             raise file.corrupt("holds another encoder than the manifest says")
         return encoder
@@ -277,27 +279,28 @@ class Store:
                 self._disk, self._path, version=None, use_map=self._use_map, known=self._now
             )
 
-    def add(self, X: Any, ids: Any = None, *, metadata: Any = None) -> int:
+    def add(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them; durable when it returns.
 
         Parameters
         ----------
-        X : array (n, d) or (n, d_w, d_v), or an iterator of such arrays
-            Items. Arrays larger than memory (numpy.memmap) are read in pieces; so are iterators, for streams.
+        X : array (n, d) or (n, d_w, d_v), or an iterator of :class:`bilsh.Batch`
+            Items. Arrays larger than memory (numpy.memmap) are read in pieces. An iterator of batches, which
+            carry their own ids and metadata, is a stream of any length; it is still one change.
         ids : (n,) integers or strings, or None
-            None gives the next integers, from :attr:`next_id` on. Ids in use are refused. For an iterator
-            of items: one sequence for all, or an iterator of one sequence per batch.
+            None gives the next integers, from :attr:`next_id` on. Ids in use are refused.
         metadata : sequence of n JSON values, or None
-            Small notes to keep with the items, at most 16 KiB of JSON each. As `ids` for iterators.
+            Small notes to keep with the items, at most 16 KiB of JSON each.
+        n_jobs : int or None
+            Threads that encode, as in scikit-learn; the codes do not depend on it.
 
         Returns
         -------
         int
             Number of items added.
         """
-        return self._insert(
-            encoded(self._now.manifest, lambda: self.coder, X, ids, metadata), overwrite=False
-        )
+        given = given_as("X", X, ids=ids, metadata=metadata)
+        return self._insert(encoded(self._now.manifest, lambda: self.coder, given, n_jobs), overwrite=False)
 
     def add_codes(
         self,
@@ -312,7 +315,7 @@ class Store:
 
         Parameters
         ----------
-        codes : uint8 (n, ceil(n_bits / 8)), or an iterator of such arrays
+        codes : uint8 (n, ceil(n_bits / 8)), or an iterator of :class:`bilsh.Batch` with such X
         ids, metadata
             As in :meth:`add`.
         vectors : array (n, d) or (n, d_w, d_v), or None
@@ -320,17 +323,13 @@ class Store:
         fingerprint : str or None
             Fingerprint of the encoder that made the codes; another one than the store's is refused.
         """
-        return self._insert(
-            ready(self._now.manifest, codes, ids, vectors, metadata, fingerprint), overwrite=False
-        )
+        given = given_as("codes", codes, ids=ids, vectors=vectors, metadata=metadata)
+        return self._insert(ready(self._now.manifest, given, fingerprint), overwrite=False)
 
-    def upsert(self, X: Any, ids: Any, *, metadata: Any = None) -> int:
+    def upsert(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them, in place of items with the same ids; otherwise as :meth:`add`."""
-        if ids is None:
-            raise InvalidInputError(
-                "upsert needs ids: they say which items to replace. Use add for new items."
-            )
-        return self._insert(encoded(self._now.manifest, lambda: self.coder, X, ids, metadata), overwrite=True)
+        given = given_as("X", X, ids=ids, metadata=metadata)
+        return self._insert(encoded(self._now.manifest, lambda: self.coder, given, n_jobs), overwrite=True)
 
     def delete(self, ids: ArrayLike) -> int:
         """Delete items; durable when it returns. Ids that are not there are passed over.
@@ -341,7 +340,7 @@ class Store:
             Number of items deleted; an id given twice is one item.
         """
         with self._change() as change:
-            return change.bury(as_names(ids, change.id_kind, unique=False))
+            return change.delete(as_names(ids, change.id_kind, unique=False))
 
     def compact(self) -> None:
         """Rewrite everything as one segment without deleted rows; needs that much free space for a while."""
@@ -349,7 +348,7 @@ class Store:
             change.merge_all()
 
     def verify(self, deep: bool = False) -> Verification:
-        """Check the newest version on disk; CorruptStore names every damaged file.
+        """Check the newest version on disk; CorruptStoreError names every damaged file.
 
         Quick: sizes and headers of all files. Deep: every byte, and every cross-reference between sections.
         """
@@ -358,6 +357,14 @@ class Store:
             self._encoder = self._coder = None
             _ = self.coder
         return result
+
+    @staticmethod
+    def exists(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> bool:
+        """Tell whether there is a store at `path`, be it readable or damaged."""
+        try:
+            return bool(list_versions(_disk or Disk(), Path(path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     @staticmethod
     def versions(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> list[Version]:
@@ -476,10 +483,14 @@ class Store:
     def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0
         with self._change() as change:
-            for codes, ids, vectors, metadata in batches:
-                names = None if ids is None else as_names(ids, change.id_kind)
-                change.insert(codes, names, vectors, metadata, overwrite=overwrite)
-                count += len(codes)
+            for rows in batches:
+                if overwrite and rows.ids is None:
+                    raise InvalidInputError(
+                        "upsert needs ids: they say which items to replace. Use add for new items."
+                    )
+                names = None if rows.ids is None else as_names(rows.ids, change.id_kind)
+                change.insert(rows.codes, names, rows.vectors, rows.metadata, overwrite=overwrite)
+                count += len(rows.codes)
         return count
 
     @contextmanager

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bilsh.datasets.files import replace_file
 from bilsh.errors import DataNotFoundError, InvalidInputError, optional
+from bilsh.files import replace_file
 from bilsh.store import Store
 from bilsh.store.items import Items
 from bilsh.store.recipe import CODEBOOK, RECIPE, read_recipe

@@ -12,26 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bilsh.datasets.files import read_npy
 from bilsh.errors import CorruptExportError, DataNotFoundError, InvalidInputError, optional
-from bilsh.store import Store
+from bilsh.store import Batch, Store
 from bilsh.store.recipe import CODEBOOK, RECIPE, Recipe, read_recipe, write_recipe
 from bilsh.workflows.exchange import PARQUET_KEY, Companions, Digest, Exchanged, compare, read_record
 
 Progress = Callable[[str, int, int], None]
 ROWS = 65536
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """Some ready codes and what belongs to them."""
-
-    codes: NDArray[np.uint8]
-    ids: Any = None
-    vectors: NDArray[Any] | None = None
-    metadata: list[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +35,12 @@ class CodeFile:
         Length of the vectors that lie with the codes, where there are any.
     record : dict or None
         What the export said about itself.
-    batches : iterator of Ready
+    batches : iterator of Batch
     """
 
     rows: int
     width: int
-    batches: Iterator[Ready]
+    batches: Iterator[Batch]
     vectors: int | None = None
     record: dict[str, Any] | None = None
 
@@ -81,7 +70,7 @@ def import_codes(
     progress : callable (what, done, total), optional
     """
     from bilsh.encoders.file import load_encoder
-    from bilsh.workflows.queries import as_new_ids, is_store, open_store, read_ids
+    from bilsh.workflows.queries import as_new_ids, open_store, read_ids
 
     if not path.is_file():
         raise DataNotFoundError(f"{path} does not exist or is not a file. Check the path.")
@@ -107,11 +96,11 @@ def import_codes(
         if source.record
         else (f"{path} carries no checksums of `bilsh export`: its codes could not be checked.",)
     )
-    if is_store(store):
+    if Store.exists(store):
         with open_store(store, "a") as target:
             bits = target.n_bits
             _check_vectors(target, source, path)
-            count = _add(target, batches, fingerprint)
+            count = target.add_codes(batches, fingerprint=fingerprint)
     else:
         if given is None:
             raise InvalidInputError(
@@ -122,7 +111,7 @@ def import_codes(
             keep: Any = "float32" if source.vectors else None
             with Store.create(building, given, keep_vectors=keep) as target:
                 bits = target.n_bits
-                count = _add(target, batches, fingerprint)
+                count = target.add_codes(batches, fingerprint=fingerprint)
             recipe = _recipe_beside(beside)
             if recipe is not None:
                 write_recipe(building, recipe)
@@ -164,48 +153,19 @@ def _check_vectors(target: Store, source: CodeFile, path: Path) -> None:
         )
 
 
-def _checked(source: CodeFile, path: Path, named: Any, say: Progress) -> Iterator[Ready]:
+def _checked(source: CodeFile, path: Path, named: Any, say: Progress) -> Iterator[Batch]:
     """Pass batches on and compare their digests at the end, before the transaction is committed."""
     digest, done = Digest(), 0
     say("importing", 0, source.rows)
     for batch in source.batches:
-        stop = done + len(batch.codes)
-        digest.update(batch.ids, batch.codes, batch.vectors, batch.metadata)
+        stop = done + len(batch.X)
+        digest.update(batch.ids, batch.X, batch.vectors, batch.metadata)
         ids = batch.ids if named is None else named[done:stop]
-        yield Ready(batch.codes, ids, batch.vectors, batch.metadata)
+        yield Batch(batch.X, ids, batch.metadata, batch.vectors)
         done = stop
         say("importing", done, source.rows)
     if source.record is not None:
         compare(source.record, done, digest, path)
-
-
-def _add(target: Store, batches: Iterator[Ready], fingerprint: str | None) -> int:
-    """Add all batches in one transaction."""
-    first = next(batches)
-    waiting = [first]
-    keep = target.keep_vectors is not None
-    parts: dict[str, list[Any]] = {"ids": [], "vectors": [], "metadata": []}
-
-    def codes() -> Iterator[NDArray[np.uint8]]:
-        while True:
-            batch = waiting.pop() if waiting else next(batches, None)
-            if batch is None:
-                return
-            for name, values in parts.items():
-                values.append(getattr(batch, name))
-            yield batch.codes
-
-    def beside(name: str) -> Iterator[Any]:
-        while parts[name]:
-            yield parts[name].pop(0)
-
-    return target.add_codes(
-        codes(),
-        None if first.ids is None else beside("ids"),
-        vectors=beside("vectors") if keep else None,
-        metadata=None if first.metadata is None else beside("metadata"),
-        fingerprint=fingerprint,
-    )
 
 
 def _recipe_beside(beside: Companions) -> Recipe | None:
@@ -261,10 +221,10 @@ def _open_npy(path: Path, beside: Companions) -> CodeFile:
         )
     ids = _ids_beside(beside, path, len(codes))
 
-    def batches() -> Iterator[Ready]:
+    def batches() -> Iterator[Batch]:
         for start in range(0, len(codes), ROWS):
             some = slice(start, start + ROWS)
-            yield Ready(np.asarray(codes[some]), None if ids is None else ids[some])
+            yield Batch(np.asarray(codes[some]), None if ids is None else ids[some])
 
     return CodeFile(len(codes), codes.shape[1], batches(), record=_record_beside(beside, path))
 
@@ -280,11 +240,11 @@ def _open_faiss(path: Path, beside: Companions) -> CodeFile:
         source.close()
         raise
 
-    def batches() -> Iterator[Ready]:
+    def batches() -> Iterator[Batch]:
         done = 0
         try:
             for codes in source.batches():
-                yield Ready(codes, None if ids is None else ids[done : done + len(codes)])
+                yield Batch(codes, None if ids is None else ids[done : done + len(codes)])
                 done += len(codes)
         finally:
             source.close()
@@ -318,7 +278,7 @@ def _open_parquet(path: Path, beside: Companions) -> CodeFile:
         if not fits(kind):
             raise InvalidInputError(f"column `{name}` of {path} holds {kind}; expected {what}.")
 
-    def batches() -> Iterator[Ready]:
+    def batches() -> Iterator[Batch]:
         try:
             for batch in source.iter_batches(columns=columns, batch_size=ROWS):
                 yield _ready(batch, columns, path)
@@ -334,7 +294,7 @@ def _open_parquet(path: Path, beside: Companions) -> CodeFile:
     return CodeFile(rows, 0, batches(), 1 if "vector" in columns else None, whole)
 
 
-def _ready(batch: Any, columns: list[str], path: Path) -> Ready:
+def _ready(batch: Any, columns: list[str], path: Path) -> Batch:
     for name in columns:
         missing = batch.column(name).null_count
         if missing and name != "metadata":
@@ -358,7 +318,7 @@ def _ready(batch: Any, columns: list[str], path: Path) -> Ready:
             notes = [None if text is None else json.loads(text) for text in texts]
         except ValueError as error:
             raise InvalidInputError(f"column `metadata` of {path} is not JSON ({error}).") from None
-    return Ready(codes, ids, vectors, notes)
+    return Batch(codes, ids, notes, vectors)
 
 
 READERS: dict[str, Callable[[Path, Companions], CodeFile]] = {

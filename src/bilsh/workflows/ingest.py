@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdvice, InvalidInputError
-from bilsh.store import Store
-from bilsh.store.recipe import CODEBOOK, Recipe, Settings, make_descriptor, read_recipe, write_recipe
-from bilsh.workflows.queries import as_new_ids, is_store, open_store, parse_ids, read_ids
+from bilsh.store import Batch, Store
+from bilsh.store.recipe import CODEBOOK, Recipe, Settings, read_recipe, write_recipe
+from bilsh.workflows.describing import make_descriptor
+from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
 from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension, is_image
 
 FIT_BYTES = 512 << 20
@@ -208,11 +209,9 @@ def add(
         data = _addition(source, recipe, key, jobs, _given_ids(source, ids, id_column), id_column)
         _check_ids(data, target, upsert)
         check_dimension(target.coder.input_shape_, data.item_shape, source)
-        _set_jobs(target, jobs)
         skipped: list[tuple[str, str]] = []
-        pieces, names = _two_streams(data, rows_per_batch(8192, data.item_shape), skipped, say)
-        given: Any = names if isinstance(data, ImageSource) or data.ids is not None else None
-        written = target.upsert(pieces, ids=given) if upsert else target.add(pieces, ids=given)
+        batches = _batches(data, rows_per_batch(8192, data.item_shape), skipped, say)
+        written = (target.upsert if upsert else target.add)(batches, n_jobs=jobs)
         return _outcome(target, store, len(target) - before, written, 0, skipped)
 
 
@@ -274,7 +273,8 @@ def _addition(
                 "array file."
             )
         folder = source if source.is_dir() else source.parent
-        data = ImageSource(folder, recipe.descriptor(), max_side=recipe.settings.max_side, jobs=jobs)
+        descriptor = make_descriptor(recipe.settings, recipe.codebook)
+        data = ImageSource(folder, descriptor, max_side=recipe.settings.max_side, jobs=jobs)
         if not source.is_dir():
             if not source.is_file():
                 raise DataNotFoundError(f"{source} does not exist. Check the path.")
@@ -316,7 +316,7 @@ def _fitted(data: Source, settings: Settings) -> Any:
 
 
 def _create(store: Path, encoder: Any, settings: Settings) -> None:
-    if is_store(store):
+    if Store.exists(store):
         with Store.open(store) as there:
             if there.next_id == 0 and there.fingerprint == encoder.fingerprint:
                 return  # an earlier run was cut off between the store and its recipe
@@ -356,7 +356,6 @@ def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -
     step = rows_per_batch(recipe.settings.batch, data.item_shape)
     skipped: list[tuple[str, str]] = []
     with Store.open(path, mode="a") as store:
-        _set_jobs(store, jobs)
         at = begin = _position(store, recipe, data)
         before = len(store)
         say("encoding", at, data.rows)
@@ -365,7 +364,7 @@ def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -
             piece = data.read(at, stop)
             skipped += [(str(item.path), item.reason) for item in piece.skipped]
             if len(piece.X):
-                store.add(piece.X, ids=piece.ids)
+                store.add(piece.X, ids=piece.ids, n_jobs=jobs)
             at = stop
             say("encoding", at, data.rows)
         if not recipe.finished:
@@ -414,29 +413,14 @@ def _after_known_ids(store: Store, recipe: Recipe, data: ArraySource) -> int:
     return min(low * step, recipe.rows)
 
 
-def _two_streams(
-    data: Source, step: int, skipped: list[tuple[str, str]], say: Progress
-) -> tuple[Iterator[NDArray[Any]], Iterator[Any]]:
-    """Read a source batch by batch as two iterators, of items and of their names, that run side by side."""
-    waiting: list[Any] = []
-
-    def items() -> Iterator[NDArray[Any]]:
-        for start in range(0, data.rows, step):
-            piece: Piece = data.read(start, min(start + step, data.rows))
-            skipped.extend((str(item.path), item.reason) for item in piece.skipped)
-            waiting.append([] if piece.ids is None else piece.ids)
-            yield piece.X
-            say("encoding", min(start + step, data.rows), data.rows)
-
-    def names() -> Iterator[Any]:
-        while waiting:
-            yield waiting.pop(0)
-
-    return items(), names()
-
-
-def _set_jobs(store: Store, jobs: int) -> None:
-    store.coder.n_jobs = jobs
+def _batches(data: Source, step: int, skipped: list[tuple[str, str]], say: Progress) -> Iterator[Batch]:
+    """Read a source batch by batch."""
+    for start in range(0, data.rows, step):
+        stop = min(start + step, data.rows)
+        piece: Piece = data.read(start, stop)
+        skipped.extend((str(item.path), item.reason) for item in piece.skipped)
+        yield Batch(piece.X, piece.ids)
+        say("encoding", stop, data.rows)
 
 
 def _outcome(

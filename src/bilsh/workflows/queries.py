@@ -62,11 +62,6 @@ class Found:
     notes: tuple[str, ...] = ()
 
 
-def is_store(path: Path) -> bool:
-    """Tell whether there is a store, whole or damaged."""
-    return path.is_dir() and any(path.glob("m-*.json"))
-
-
 def open_store(path: Path, mode: Literal["r", "a"] = "r") -> Store:
     """Open a store, or say what is there instead."""
     check_place(path)
@@ -154,6 +149,7 @@ def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any
 
     if is_image(path):
         from bilsh.datasets.images import SkippedImage
+        from bilsh.workflows.describing import make_descriptor
 
         existing(path)
         recipe = image_recipe(store)
@@ -162,7 +158,8 @@ def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any
                 f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
                 "Describe it yourself and pass an array file."
             )
-        found = describe_image(path, recipe.descriptor(), recipe.settings.max_side)
+        descriptor = make_descriptor(recipe.settings, recipe.codebook)
+        found = describe_image(path, descriptor, recipe.settings.max_side)
         if isinstance(found, SkippedImage):
             raise InvalidInputError(f"{path}: {found.reason}.")
         return found[None]
