@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bilsh.cli import show
+from bilsh.cli.words import for_users
 
 if TYPE_CHECKING:
     from bilsh.store import Store
@@ -31,54 +32,58 @@ def _plain(value: Any) -> Any:
 
 def search_answer(found: Found, store: Store) -> Answer:
     """Tell the neighbours of every query: rank, id, distance, similarity with its interval."""
-    hits = found.hits
-    quantity = "angle" if store.coder.kind == "angle" else "kernel"
-    explanation = hits.explain()
+    hits, explanation = found.hits, found.hits.explain()
+    for message in explanation.notes if explanation else ():
+        show.note(f"note: {for_users(message)}")
     answers: list[dict[str, Any]] = []
     lines: list[str] = []
-    for number, name in enumerate(found.queries):
+    for name, some in zip(found.queries, hits, strict=True):
         neighbors = [
             {
                 "rank": rank,
-                "id": _plain(item),
-                "distance": None if found.reranked else _plain(distance),
-                "exact_distance": _plain(distance) if found.reranked else None,
-                "similarity": _plain(value),
-                "interval": [_plain(end) for end in interval],
+                "id": hit.id,
+                "distance": hit.distance,
+                "exact_distance": _plain(hit.exact),
+                "similarity": _plain(hit.similarity),
+                "interval": None if hit.interval is None else [_plain(end) for end in hit.interval],
             }
-            for rank, (item, distance, value, interval) in enumerate(
-                zip(hits.ids[number], hits.distances[number], hits.similarity[number], hits.interval[number],
-                    strict=True), 1,
-            )
-        ]  # fmt: skip
+            for rank, hit in enumerate(some, 1)
+        ]
         answers.append({"query": name, "neighbors": neighbors})
         if len(found.queries) > 1:
             lines += [*([""] if lines else []), f"query {show.clean(name)}"]
-        lines += _neighbor_lines(neighbors, quantity, found.reranked)
+        lines += _neighbor_lines(neighbors, hits.quantity, hits.confidence)
     data = {
         "store": str(store.path),
         "version": store.version,
         "items": len(store),
         "bits": store.n_bits,
         "mode": explanation.mode if explanation else None,
-        "quantity": quantity,
-        "confidence": 0.95,
+        "quantity": hits.quantity,
+        "confidence": hits.confidence,
         "results": answers,
         "html": None,
     }
     return data, lines
 
 
-def _neighbor_lines(neighbors: list[dict[str, Any]], quantity: str, reranked: bool) -> list[str]:
+def _neighbor_lines(neighbors: list[dict[str, Any]], quantity: str | None, confidence: float) -> list[str]:
+    """Lay out neighbours in a table; columns that hold nothing are left out."""
     if not neighbors:
         return ["nothing found"]
-    distance = "exact_distance" if reranked else "distance"
+    exact = neighbors[0]["exact_distance"] is not None
+    header = [
+        "rank", "id", "bits", *(["exact distance"] if exact else []),
+        *([quantity, f"{confidence * 100:g} % interval"] if quantity else []),
+    ]  # fmt: skip
     rows = [
-        (hit["rank"], hit["id"], _number(hit[distance]), _number(hit["similarity"]),
-         " .. ".join(_number(end) for end in hit["interval"]))
+        (
+            hit["rank"], hit["id"], _number(hit["distance"]),
+            *([_number(hit["exact_distance"])] if exact else []),
+            *([_number(hit["similarity"]), " .. ".join(map(_number, hit["interval"]))] if quantity else []),
+        )
         for hit in neighbors
     ]  # fmt: skip
-    header = ("rank", "id", "exact distance" if reranked else "bits", quantity, "95 % interval")
     return show.table(header, rows, left=("id",))
 
 
@@ -106,10 +111,10 @@ def describe_store(path: Path) -> Answer:
             "deleted_rows": rows - len(store),
             "bits": store.n_bits,
             "encoder": encoder.kind,
-            "projection": encoder.projection_.kind,
-            "input_shape": list(encoder.input_shape_),
-            "norm_ratio": _plain(encoder.norm_ratio_),
-            "parameter_bytes": encoder.parameter_bytes_,
+            "projection": encoder.projection.kind,
+            "input_shape": list(encoder.input_shape),
+            "norm_ratio": _plain(encoder.norm_ratio),
+            "parameter_bytes": encoder.parameter_bytes,
             "fingerprint": store.fingerprint,
             "ids": store.id_kind,
             "keep_vectors": store.keep_vectors,

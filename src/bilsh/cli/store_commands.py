@@ -166,8 +166,6 @@ def search(
             "--radius gives all items within that many bits, --rerank orders the best by exact distance: "
             "leave one of them out."
         )
-    if id_ is not None and mode == "asymmetric":
-        raise typer.BadParameter("--id searches by the item's code: leave out --mode asymmetric.")
     from bilsh.cli.answers import search_answer
     from bilsh.workflows import queries
 
@@ -177,8 +175,6 @@ def search(
             rerank=rerank, where=where, jobs=jobs,
         )  # fmt: skip
         found = queries.ask(opened, asked)
-        for message in found.notes:
-            show.note(f"note: {message}")
         data, lines = search_answer(found, opened)
         if html is not None:
             from bilsh.cli.page import write_page

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import bilsh
-from bilsh.encoders.estimators import Encoder
+from bilsh.encoders.base import Encoder
 from bilsh.evaluation import mean_average_precision
 from bilsh.experiments import plots
 from bilsh.experiments.base import (

@@ -152,14 +152,13 @@ def neighbours(images: NDArray[Any], queries: NDArray[Any], hits: bilsh.Neighbor
     plt = _pyplot()
     size = (1.25 * (NEIGHBOURS + 1), 1.6 * len(queries))
     figure, grid = plt.subplots(len(queries), NEIGHBOURS + 1, figsize=size, layout="constrained")
-    for row, query, ids, angles, intervals in zip(
-        grid, queries, hits.ids, hits.similarity, hits.interval, strict=True
-    ):
+    for row, query, found in zip(grid, queries, hits, strict=True):
         row[0].imshow(query, cmap="gray_r")
         row[0].set_title("query", fontsize=8)
-        for axes, item, angle, (low, high) in zip(row[1:], ids, angles, intervals, strict=True):
+        for axes, (item, _, value, interval, _) in zip(row[1:], found, strict=True):
+            low, high = interval or (np.nan, np.nan)
             axes.imshow(images[item], cmap="gray_r")
-            axes.set_title(f"{item}: {angle:.2f}\n{low:.2f} .. {high:.2f}", fontsize=7)
+            axes.set_title(f"{item}: {value:.2f}\n{low:.2f} .. {high:.2f}", fontsize=7)
         for axes in row:
             axes.set_axis_off()
     figure.savefig(path, dpi=110)
@@ -203,7 +202,7 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
     ingest.encode(source, folder / "store", settings)
     say(f"searching for {QUERIES} digits that are not in it ...")
     with bilsh.Store.open(folder / "store") as store:
-        hits = store.search(asked, NEIGHBOURS, mode="asymmetric")
+        hits = store.search(asked, NEIGHBOURS)
     neighbours(kept, asked, hits, folder / "neighbours.png")
 
     rows: list[Row] = []

@@ -5,26 +5,24 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.codes import Neighbors
 from bilsh.encoders.coder import Coder
-from bilsh.encoders.file import coder_from_bytes, encoder_from_bytes
 from bilsh.errors import (
     CorruptEncoderError,
     CorruptStoreError,
     InvalidInputError,
     InvalidTypeError,
 )
-from bilsh.search.index import Mode, search_segments
+from bilsh.search.scan import Memory
+from bilsh.search.searchable import Searchable
 from bilsh.store import maintenance
 from bilsh.store.change import Change
 from bilsh.store.files import Disk
@@ -36,15 +34,14 @@ from bilsh.store.manifest import Manifest, VectorKind, is_own_file
 from bilsh.store.sections import FORMAT, FileRef, SectionWriter
 from bilsh.store.segment import Segment, unmapped
 from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, newest_version, open_snapshot
+from bilsh.store.view import StoreView, external_ids
 from bilsh.store.writer import Writer
 
 if TYPE_CHECKING:
-    from bilsh.encoders.estimators import Encoder
-
-_Kind = TypeVar("_Kind", bound=Coder)
+    from bilsh.encoders.base import Encoder
 
 
-class Store:
+class Store(Searchable):
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
 
     Open one with :meth:`create` or :meth:`open`. One process writes, any number read; a reader keeps seeing
@@ -63,13 +60,14 @@ class Store:
         self._snapshot: Snapshot | None = snapshot
         self._encoder: Encoder | None = None
         self._coder: Coder | None = None
+        self._memory = Memory()
         self._changing = threading.RLock()
 
     @classmethod
     def create(
         cls,
         path: str | os.PathLike[str],
-        encoder: Encoder,
+        encoder: Encoder | Coder,
         *,
         keep_vectors: VectorKind | None = None,
         mmap: bool = True,
@@ -92,10 +90,11 @@ class Store:
             raise InvalidInputError(
                 f"keep_vectors must be 'float32', 'float16' or None; got {keep_vectors!r}."
             )
-        if not isinstance(encoder, Coder) or not hasattr(encoder, "to_bytes"):
+        coder = getattr(encoder, "coder_", encoder)
+        if not isinstance(coder, Coder):
             raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
         disk, where = _disk or Disk(), Path(path)
-        data, fingerprint = encoder.to_bytes(), encoder.fingerprint
+        data, fingerprint = coder.to_bytes(), coder.fingerprint
         disk.make_directory(where)
         writer = Writer(disk, where)
         try:
@@ -117,7 +116,7 @@ class Store:
                     file.abandon()
                 manifest = Manifest(
                     format=FORMAT, version=1, time=int(time.time()), fingerprint=fingerprint,
-                    n_bits=int(encoder.n_bits), n_features=int(encoder.n_features_in_), id_kind=None,
+                    n_bits=coder.n_bits, n_features=coder.n_features, id_kind=None,
                     next_id=0, keep_vectors=keep_vectors, encoder=ref, segments=(), deletes=None,
                     repaired_from=None,
                 )  # fmt: skip
@@ -236,36 +235,33 @@ class Store:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder, read from the store when first asked for."""
+        """The encoder, a scikit-learn estimator; read from the store when first asked for."""
+        from bilsh.encoders.estimators import encoder_of
+
         if self._encoder is None:
-            self._encoder = self._read_encoder(encoder_from_bytes)
+            self._encoder = encoder_of(self.coder)
         return self._encoder
 
     @property
     def coder(self) -> Coder:
-        """What encodes, without the scikit-learn estimator around it: enough for search, and quick to load."""
-        if self._encoder is not None:
-            return self._encoder
+        """What encodes, without the estimator around it: enough for search, and quick to load."""
         if self._coder is None:
-            self._coder = self._read_encoder(coder_from_bytes)
+            file = self._now.encoder
+            try:
+                coder = Coder.from_bytes(self.encoder_data, file.name)
+            except CorruptEncoderError as error:
+                raise CorruptStoreError(
+                    f"{file.name} holds no encoder that this bilsh can read: {error}"
+                ) from error
+            if coder.fingerprint != self.fingerprint:
+                raise file.corrupt("holds another encoder than the manifest says")
+            self._coder = coder
         return self._coder
 
     @property
     def encoder_data(self) -> bytes:
         """Content of the encoder's file, as :meth:`bilsh.KernelEncoder.save` would write it."""
         return self._now.encoder.array("encoder").tobytes()
-
-    def _read_encoder(self, read: Callable[[bytes, str], _Kind]) -> _Kind:
-        file = self._now.encoder
-        try:
-            encoder = read(self.encoder_data, file.name)
-        except CorruptEncoderError as error:
-            raise CorruptStoreError(
-                f"{file.name} holds no encoder that this bilsh can read: {error}"
-            ) from error
-        if encoder.fingerprint != self.fingerprint:
-            raise file.corrupt("holds another encoder than the manifest says")
-        return encoder
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -411,74 +407,17 @@ class Store:
 
     def external_ids(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """Ids as the caller knows them, for ids of segments: the same integers, or strings behind them."""
-        if self.id_kind != "str":
-            return ids
-        numbers = ids.ravel()
-        result = np.empty(len(numbers), dtype=object)
-        for segment in self.segments:
-            rows = segment.find_numbers(numbers)
-            hit = np.flatnonzero(rows >= 0)
-            result[hit] = segment.strings(segment.keys_at(rows[hit]))
-        return result.reshape(ids.shape)
+        return external_ids(self._now, ids)
 
-    def search(
-        self,
-        Q: Any,
-        k: int = 10,
-        mode: Mode = "progressive",
-        *,
-        delta: float = 0.01,
-        radius: int | None = None,
-        where: Any = None,
-        candidates: int | None = None,
-        rerank: bool | ArrayLike = False,
-        similarity: str | None = "auto",
-        confidence: float = 0.95,
-        n_jobs: int | None = None,
-    ) -> Neighbors:
-        """Find the neighbours of each query among the items of the version seen now.
-
-        Parameters
-        ----------
-        Q : array (q, d) or (q, d_w, d_v)
-            Queries; encoded with the store's encoder.
-        k, mode, delta, radius, candidates, rerank, similarity, confidence, n_jobs
-            See :func:`bilsh.search.index.search_segments`. ``rerank=True`` takes the vectors that the store keeps.
-        where : array, optional
-            Search only these: ids, or a boolean array over the items in the order of :meth:`batches`.
-
-        Returns
-        -------
-        Neighbors
-            With the ids of this store; those of string stores are an object array of str.
-        """
-        chosen = None if where is None else np.asarray(where)
-        if chosen is not None and where is not None and chosen.dtype != np.bool_:
-            chosen = self._numbers(as_names(where, self.id_kind, unique=False))
-        if self.id_kind == "str" and not isinstance(rerank, bool):
-            raise InvalidInputError(
-                "an array to re-rank by is looked up by integer ids; this store has string ids. "
-                "Keep the vectors in the store and pass rerank=True."
-            )
+    def _view(self) -> StoreView:
+        snapshot = self._now
         # Mapped segments are read where they lie; where mapping is unwelcome, memory holds one window at a time.
-        segments: list[Any] = list(self.segments)
+        segments: list[Any] = list(snapshot.segments)
         if not self._use_map:
-            segments = [window for segment in self.segments for window in unmapped(segment)]
-        found = search_segments(
-            segments, self.coder, Q, k, mode=mode, delta=delta, radius=radius, where=chosen,
-            candidates=candidates, rerank=rerank, similarity=similarity, confidence=confidence, n_jobs=n_jobs,
-        )  # fmt: skip
-        if self.id_kind != "str":
-            return found
-        lists = isinstance(found.ids, list)
-        ids = [self.external_ids(part) for part in found.ids] if lists else self.external_ids(found.ids)
-        return replace(found, ids=ids)
-
-    def _numbers(self, names: Names) -> NDArray[np.int64]:
-        """Ids as segments have them, of those names that are in the store."""
-        where, rows = self._now.find(names)
-        numbers = [segment.ids[rows[where == place]] for place, segment in enumerate(self.segments)]
-        return np.concatenate([*numbers, np.empty(0, dtype=np.int64)])
+            segments = [window for segment in snapshot.segments for window in unmapped(segment)]
+        return StoreView(
+            segments, snapshot.manifest.n_bits, self.coder, memory=self._memory, snapshot=snapshot
+        )
 
     def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0

@@ -69,7 +69,7 @@ def import_codes(
         File of ids, see :func:`bilsh.workflows.queries.read_ids`; by default those in the file or beside it.
     progress : callable (what, done, total), optional
     """
-    from bilsh.encoders.file import load_encoder
+    from bilsh.encoders.estimators import load_encoder
     from bilsh.workflows.queries import as_new_ids, open_store, read_ids
 
     if not path.is_file():

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdvice, InvalidInputError
 from bilsh.store import Batch, Store
-from bilsh.store.recipe import CODEBOOK, Recipe, Settings, read_recipe, write_recipe
+from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
 from bilsh.workflows.describing import make_descriptor
 from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
 from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension, is_image
@@ -31,20 +31,8 @@ BATCH_BYTES = 64 << 20
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
-METHODS = {
-    "default": "kernel or angle, whichever suits the data (see `bilsh advise`)",
-    "kernel": "kernel codes, scrambled orthogonal bilinear projection",
-    "angle": "sign codes, scrambled orthogonal bilinear projection",
-    "blsh-sik": "the paper: bilinear projections for shift-invariant kernels (Algorithm 1)",
-    "lsh-sik": "dense projections for shift-invariant kernels",
-    "lsh-angle": "dense projections, sign",
-    "bilinear-angle": "bilinear projections, sign",
-    "circulant-sik": "circulant projections for shift-invariant kernels",
-    "circulant-angle": "circulant projections, sign",
-    "hadamard-kernel": "Hadamard projections, kernel codes",
-    "hadamard-angle": "Hadamard projections, sign",
-}
-_BILINEAR = ("default", "kernel", "angle", "blsh-sik")
+DEFAULT = "default"
+"""The method that looks at the data and takes kernel or angle codes, see `bilsh advise`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +67,19 @@ class Outcome:
 
 def make_encoder(settings: Settings, X: Any) -> Any:
     """Return the unfitted encoder that settings name; "default" looks at the data."""
-    import bilsh
     from bilsh.encoders import neighbourhood
-    from bilsh.encoders.estimators import NORM_RATIO_BOUNDARY
+    from bilsh.encoders.presets import METHODS
 
-    if settings.method not in METHODS:
-        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {settings.method!r}.")
-    if settings.oversampling is not None and settings.method not in _BILINEAR:
-        raise InvalidInputError(
-            f"oversampling is a setting of {', '.join(_BILINEAR)}; not of {settings.method}."
-        )
-    k, seed, m = settings.bits, settings.seed, settings.oversampling or 1
-    method = settings.method
-    if method == "default":
-        ratio = neighbourhood.measure(X, np.random.default_rng(seed)).norm_ratio
-        method = "angle" if ratio < NORM_RATIO_BOUNDARY else "kernel"
-    makers: dict[str, Callable[[], Any]] = {
-        "kernel": lambda: bilsh.KernelEncoder(k, projection=bilsh.Bilinear(m), random_state=seed),
-        "angle": lambda: bilsh.AngleEncoder(k, projection=bilsh.Bilinear(m), random_state=seed),
-        "blsh-sik": lambda: bilsh.blsh_sik(k, oversampling=m, random_state=seed),
-        "lsh-sik": lambda: bilsh.lsh_sik(k, random_state=seed),
-        "lsh-angle": lambda: bilsh.lsh_angle(k, random_state=seed),
-        "bilinear-angle": lambda: bilsh.bilinear_angle(k, random_state=seed),
-        "circulant-sik": lambda: bilsh.circulant_sik(k, random_state=seed),
-        "circulant-angle": lambda: bilsh.circulant_angle(k, random_state=seed),
-        "hadamard-kernel": lambda: bilsh.KernelEncoder(k, projection="hadamard", random_state=seed),
-        "hadamard-angle": lambda: bilsh.AngleEncoder(k, projection="hadamard", random_state=seed),
-    }
-    return makers[method]()
+    name = settings.method
+    if name == DEFAULT:
+        ratio = neighbourhood.measure(X, np.random.default_rng(settings.seed)).norm_ratio
+        name = "angle" if ratio < neighbourhood.NORM_RATIO_BOUNDARY else "kernel"
+    if name not in METHODS:
+        raise InvalidInputError(f"method must be one of {', '.join([DEFAULT, *METHODS])}; got {name!r}.")
+    if settings.oversampling is not None and not METHODS[name].oversampled:
+        able = ", ".join(each for each, method in METHODS.items() if method.oversampled)
+        raise InvalidInputError(f"oversampling is a setting of {able}; not of {name}.")
+    return METHODS[name].make(settings.bits, settings.oversampling or 1, settings.seed)
 
 
 def encode(
@@ -208,7 +181,7 @@ def add(
         before = len(target)
         data = _addition(source, recipe, key, jobs, _given_ids(source, ids, id_column), id_column)
         _check_ids(data, target, upsert)
-        check_dimension(target.coder.input_shape_, data.item_shape, source)
+        check_dimension(target.coder.input_shape, data.item_shape, source)
         skipped: list[tuple[str, str]] = []
         batches = _batches(data, rows_per_batch(8192, data.item_shape), skipped, say)
         written = (target.upsert if upsert else target.add)(batches, n_jobs=jobs)
@@ -439,4 +412,4 @@ def _outcome(
     )
 
 
-__all__ = ["CODEBOOK", "METHODS", "Outcome", "Settings", "add", "encode"]
+__all__ = ["DEFAULT", "Outcome", "Settings", "add", "encode"]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.codes import Neighbors
 from bilsh.datasets.files import existing, open_rows, read_npy
+from bilsh.datasets.images import SkippedImage
 from bilsh.errors import DataNotFoundError, InvalidInputError
-from bilsh.estimates.intervals import estimate_distances
-from bilsh.search.index import search_segments
+from bilsh.search.request import Mode
+from bilsh.search.results import Matches, Neighbors
 from bilsh.store import Store
 from bilsh.store.recipe import Recipe, read_recipe
+from bilsh.workflows.describing import make_descriptor
+from bilsh.workflows.sources import check_dimension, check_finite, describe_image, is_image
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 
@@ -45,7 +47,7 @@ class Asked:
     ids: list[str] | None = None
     key: str | None = None
     k: int = 10
-    mode: str = "auto"
+    mode: Mode = "auto"
     radius: int | None = None
     rerank: bool = False
     where: Path | None = None
@@ -54,12 +56,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answer: hits, a name for each query, and what the user should know."""
+    """The answer: hits, and a name for each query."""
 
-    hits: Neighbors
+    hits: Neighbors | Matches
     queries: list[str]
-    reranked: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def open_store(path: Path, mode: Literal["r", "a"] = "r") -> Store:
@@ -80,77 +80,28 @@ def check_place(path: Path) -> None:
 
 def ask(store: Store, asked: Asked) -> Found:
     """Search a store; ids in the answer are the caller's."""
-    notes = []
-    settings: dict[str, Any] = {"radius": asked.radius, "n_jobs": asked.jobs}
+    settings: dict[str, Any] = {
+        "mode": asked.mode,
+        "radius": asked.radius,
+        "rerank": asked.rerank,
+        "n_jobs": asked.jobs,
+    }
     if asked.where is not None:
-        wanted = parse_ids(store, read_ids(asked.where))
-        missing = _missing(store, wanted)
-        if missing:
-            notes.append(f"{missing:,} of the {len(wanted):,} ids in {asked.where} are not in the store.")
-        settings["where"] = wanted
-    if asked.query is not None:
-        mode = "hamming" if asked.radius is not None else "asymmetric"
-        settings["mode"] = mode if asked.mode == "auto" else asked.mode
+        settings["where"] = parse_ids(store, read_ids(asked.where))
+    if asked.query is None:
+        ids = parse_ids(store, asked.ids or [])
+        hits: Neighbors | Matches = store.search(k=asked.k, ids=ids, **settings)
+        names = [str(item) for item in ids]
+    else:
         Q = query_items(store, asked.query, asked.key)
-        names = [str(asked.query)] if is_single(asked.query, Q) else [str(row) for row in range(len(Q))]
-        return Found(
-            store.search(Q, asked.k, rerank=asked.rerank, **settings), names, asked.rerank, tuple(notes)
-        )
-    settings["mode"] = "hamming" if asked.mode == "auto" else asked.mode
-    ids = parse_ids(store, asked.ids or [])
-    hits = _like(store, ids, asked.k, settings)
-    return Found(hits, [str(item) for item in ids], False, tuple(notes))
-
-
-def is_single(path: Path, Q: NDArray[Any]) -> bool:
-    """Tell whether a query file stands for one query."""
-    from bilsh.workflows.sources import is_image
-
-    return is_image(path)
-
-
-def _like(store: Store, ids: list[Any], k: int, settings: dict[str, Any]) -> Neighbors:
-    codes = store.get(ids).codes
-    settings = {name: value for name, value in settings.items() if name != "where"}
-    hits = search_segments(store.segments, None, codes, k, n_bits=store.n_bits, **settings)
-    hits = _with_similarity(hits, store.coder)
-    if isinstance(hits.ids, list):
-        return replace(hits, ids=[store.external_ids(part) for part in hits.ids])
-    return replace(hits, ids=store.external_ids(hits.ids))
-
-
-def _with_similarity(hits: Neighbors, encoder: Any) -> Neighbors:
-    """Add what the distances mean; the same quantity that a search by items tells."""
-    of = "angle" if encoder.kind == "angle" else "kernel"
-    if isinstance(hits.ids, list):
-        found = [estimate_distances(distances, encoder, of=of) for distances in hits.distances]
-        return replace(
-            hits, similarity=[t.value for t in found], interval=[t.sampling_interval for t in found]
-        )
-    one = estimate_distances(hits.distances, encoder, of=of)
-    return replace(hits, similarity=one.value, interval=one.sampling_interval)
-
-
-def _missing(store: Store, ids: list[Any]) -> int:
-    """Count the ids that are not in the store."""
-    there = 0
-    for item in ids:
-        try:
-            store.get([item])
-            there += 1
-        except InvalidInputError:
-            continue
-    return len(ids) - there
+        hits = store.search(Q, asked.k, **settings)
+        names = [str(asked.query)] if is_image(asked.query) else [str(row) for row in range(len(Q))]
+    return Found(hits, names)
 
 
 def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any]:
     """Read queries (n, ...) from a file: rows of an array, or a photograph described as the store's images were."""
-    from bilsh.workflows.sources import check_dimension, check_finite, describe_image, is_image
-
     if is_image(path):
-        from bilsh.datasets.images import SkippedImage
-        from bilsh.workflows.describing import make_descriptor
-
         existing(path)
         recipe = image_recipe(store)
         if recipe is None:
@@ -169,7 +120,7 @@ def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any
     if items.ndim not in (2, 3) or 0 in items.shape:
         raise InvalidInputError(f"{path} has shape {items.shape}; expected (n, d), (n, d_w, d_v) or (d,).")
     check_finite(items, path)
-    check_dimension(store.coder.input_shape_, items.shape[1:], path)
+    check_dimension(store.coder.input_shape, items.shape[1:], path)
     return items
 
 
