@@ -28,6 +28,10 @@ class CorruptEncoderError(BilshError, ValueError):
     """An encoder file is damaged, cut short, or not an encoder file at all."""
 
 
+class CorruptExportError(BilshError, ValueError):
+    """A file does not hold what `bilsh export` wrote; the message names it."""
+
+
 class CorruptStoreError(BilshError, OSError):
     """A store's file is damaged or missing; the message names the file and, where known, the block."""
 
