@@ -89,28 +89,42 @@ inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
     return sum_across(sum) + distance_by_words(a, b, j, n_bytes);
 }
 
-constexpr size_t short_rows = 4;
-constexpr size_t short_bytes = 128;
-
-// Four rows share the sums across lanes.
-inline void short_distances(const uint8_t* rows, size_t row_stride, const uint8_t* query, size_t n_bytes, int32_t* out) {
-    __m256i sum[4];
-    const size_t whole = n_bytes / 32 * 32;
+// Short rows, eight at a time, of V whole registers and a rest: they share the sums across lanes. Pairs share a register
+// (counts stay below 2^32), then come two rounds of halving.
+template <int V>
+size_t short_strip(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes,
+                   int32_t* out, bool add) {
+    size_t r = 0;
+    for (; r + 8 <= n_rows; r += 8) {
+        const uint8_t* row = rows + r * row_stride;
+        __m256i sum[8], pair[4], four[2];
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) {
+            __m256i counts = _mm256_setzero_si256();
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) {
-        __m256i counts = _mm256_setzero_si256();
-        for (size_t j = 0; j < whole; j += 32)
-            counts = _mm256_add_epi8(counts, count_bytes(differing(rows + r * row_stride + j, query + j)));
-        sum[r] = sum_words(counts);
+            for (int v = 0; v < V; ++v)
+                counts = _mm256_add_epi8(counts, count_bytes(differing(row + i * row_stride + 32 * v, query + 32 * v)));
+            sum[i] = sum_words(counts);
+        }
+        for (int i = 0; i < 4; ++i) pair[i] = _mm256_or_si256(sum[2 * i], _mm256_slli_epi64(sum[2 * i + 1], 32));
+        for (int i = 0; i < 2; ++i)
+            four[i] = _mm256_add_epi32(_mm256_unpacklo_epi64(pair[2 * i], pair[2 * i + 1]),
+                                       _mm256_unpackhi_epi64(pair[2 * i], pair[2 * i + 1]));
+        const __m256i all = _mm256_add_epi32(_mm256_permute2x128_si256(four[0], four[1], 0x20),
+                                             _mm256_permute2x128_si256(four[0], four[1], 0x31));
+        __m256i* target = reinterpret_cast<__m256i*>(out + r);
+        _mm256_storeu_si256(target, add ? _mm256_add_epi32(all, _mm256_loadu_si256(target)) : all);
+        if (n_bytes > 32 * V)
+            for (int i = 0; i < 8; ++i) out[r + i] += distance_by_words(row + i * row_stride, query, 32 * V, n_bytes);
     }
-    const __m256i first = _mm256_add_epi64(_mm256_unpacklo_epi64(sum[0], sum[1]), _mm256_unpackhi_epi64(sum[0], sum[1]));
-    const __m256i second = _mm256_add_epi64(_mm256_unpacklo_epi64(sum[2], sum[3]), _mm256_unpackhi_epi64(sum[2], sum[3]));
-    const __m256i both = _mm256_castps_si256(
-        _mm256_shuffle_ps(_mm256_castsi256_ps(first), _mm256_castsi256_ps(second), 0x88));
-    const __m128i all = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), all);
-    if (whole < n_bytes)
-        for (int r = 0; r < 4; ++r) out[r] += distance_by_words(rows + r * row_stride, query, whole, n_bytes);
+    return r;
+}
+
+// Distances of the first rows to one query, if they are short; returns how many.
+inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes,
+                         int32_t* out, bool add) {
+    constexpr size_t (*strips[])(const uint8_t*, size_t, size_t, const uint8_t*, size_t, int32_t*, bool) = {short_strip<0>, short_strip<1>, short_strip<2>, short_strip<3>, short_strip<4>};
+    return n_bytes < 160 ? strips[n_bytes / 32](rows, row_stride, n_rows, query, n_bytes, out, add) : 0;
 }
 
 // Against many queries, rows lie side by side in half bytes, and a look-up tells the distances of 32 rows to half a byte of

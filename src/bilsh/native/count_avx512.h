@@ -33,33 +33,38 @@ inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
         _mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]), _mm512_add_epi64(sum[2], sum[3]))));
 }
 
-constexpr size_t short_rows = 8;
-constexpr size_t short_bytes = 128;
-
-// Eight rows share the sums across lanes: pairs share a register (counts stay below 2^32), then three rounds of halving.
-inline void short_distances(const uint8_t* rows, size_t row_stride, const uint8_t* query, size_t n_bytes, int32_t* out) {
-    __m512i sum[8];
-    for (int r = 0; r < 8; ++r) sum[r] = _mm512_setzero_si512();
-    size_t j = 0;
-    for (; j + 64 <= n_bytes; j += 64) {
-        const __m512i part = _mm512_loadu_si512(query + j);
-        for (int r = 0; r < 8; ++r) sum[r] = add_differing(sum[r], part, _mm512_loadu_si512(rows + r * row_stride + j));
+// Distances of the first rows to one query, if they are short; returns how many. Eight rows share the sums across lanes:
+// pairs share a register (counts stay below 2^32), then come three rounds of halving.
+inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes,
+                         int32_t* out, bool add) {
+    if (n_bytes > 128) return 0;
+    const size_t whole = n_bytes / 64 * 64;
+    const __mmask64 mask = whole < n_bytes ? ~uint64_t{0} >> (64 - (n_bytes - whole)) : 0;
+    const __m512i last = _mm512_maskz_loadu_epi8(mask, query + whole);
+    size_t r = 0;
+    for (; r + 8 <= n_rows; r += 8) {
+        const uint8_t* row = rows + r * row_stride;
+        __m512i sum[8], pair[4], four[2];
+        for (int i = 0; i < 8; ++i) sum[i] = _mm512_setzero_si512();
+        for (size_t j = 0; j < whole; j += 64) {
+            const __m512i part = _mm512_loadu_si512(query + j);
+            for (int i = 0; i < 8; ++i) sum[i] = add_differing(sum[i], part, _mm512_loadu_si512(row + i * row_stride + j));
+        }
+        if (mask != 0)
+            for (int i = 0; i < 8; ++i)
+                sum[i] = add_differing(sum[i], last, _mm512_maskz_loadu_epi8(mask, row + i * row_stride + whole));
+        for (int i = 0; i < 4; ++i) pair[i] = _mm512_or_si512(sum[2 * i], _mm512_slli_epi64(sum[2 * i + 1], 32));
+        for (int i = 0; i < 2; ++i)
+            four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(pair[2 * i], pair[2 * i + 1]),
+                                       _mm512_unpackhi_epi64(pair[2 * i], pair[2 * i + 1]));
+        const __m512i half =
+            _mm512_add_epi32(_mm512_shuffle_i64x2(four[0], four[1], 0x88), _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
+        const __m512i both = _mm512_add_epi32(half, _mm512_shuffle_i64x2(half, half, 0xb1));  // in lanes 0 and 2
+        const __m256i all = _mm512_castsi512_si256(_mm512_shuffle_i64x2(both, both, 0x08));
+        __m256i* target = reinterpret_cast<__m256i*>(out + r);
+        _mm256_storeu_si256(target, add ? _mm256_add_epi32(all, _mm256_loadu_si256(target)) : all);
     }
-    if (j < n_bytes) {
-        const __mmask64 mask = ~uint64_t{0} >> (64 - (n_bytes - j));
-        const __m512i part = _mm512_maskz_loadu_epi8(mask, query + j);
-        for (int r = 0; r < 8; ++r)
-            sum[r] = add_differing(sum[r], part, _mm512_maskz_loadu_epi8(mask, rows + r * row_stride + j));
-    }
-    __m512i pair[4], four[2];
-    for (int i = 0; i < 4; ++i) pair[i] = _mm512_or_si512(sum[2 * i], _mm512_slli_epi64(sum[2 * i + 1], 32));
-    for (int i = 0; i < 2; ++i)
-        four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(pair[2 * i], pair[2 * i + 1]),
-                                   _mm512_unpackhi_epi64(pair[2 * i], pair[2 * i + 1]));
-    const __m512i halves =
-        _mm512_add_epi32(_mm512_shuffle_i64x2(four[0], four[1], 0x88), _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
-    const __m512i all = _mm512_add_epi32(halves, _mm512_shuffle_i64x2(halves, halves, 0xb1));  // in lanes 0 and 2
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm512_castsi512_si256(_mm512_shuffle_i64x2(all, all, 0x08)));
+    return r;
 }
 
 // Eight registers of eight words, transposed.

@@ -30,21 +30,26 @@ inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
     return static_cast<int32_t>(vaddvq_u32(sum)) + distance_by_words(a, b, j, n_bytes);
 }
 
-constexpr size_t short_rows = 4;
-constexpr size_t short_bytes = 128;
-
-// Four rows share the sums across lanes.
-inline void short_distances(const uint8_t* rows, size_t row_stride, const uint8_t* query, size_t n_bytes, int32_t* out) {
+// Distances of the first rows to one query, if they are short; returns how many. Four rows share the sums across lanes.
+inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes,
+                         int32_t* out, bool add) {
+    if (n_bytes > 128) return 0;
     const size_t whole = n_bytes / 16 * 16;
-    uint16x8_t sum[4];
-    for (int r = 0; r < 4; ++r) {
-        sum[r] = vdupq_n_u16(0);
-        for (size_t j = 0; j < whole; j += 16) sum[r] = vpadalq_u8(sum[r], differing(rows + r * row_stride + j, query + j));
+    size_t r = 0;
+    for (; r + 4 <= n_rows; r += 4) {
+        const uint8_t* row = rows + r * row_stride;
+        uint16x8_t sum[4];
+        for (int i = 0; i < 4; ++i) {
+            sum[i] = vdupq_n_u16(0);
+            for (size_t j = 0; j < whole; j += 16) sum[i] = vpadalq_u8(sum[i], differing(row + i * row_stride + j, query + j));
+        }
+        const uint16x8_t all = vpaddq_u16(vpaddq_u16(sum[0], sum[1]), vpaddq_u16(sum[2], sum[3]));
+        const int32x4_t wide = vreinterpretq_s32_u32(vpaddlq_u16(all));
+        vst1q_s32(out + r, add ? vaddq_s32(wide, vld1q_s32(out + r)) : wide);
+        if (whole < n_bytes)
+            for (int i = 0; i < 4; ++i) out[r + i] += distance_by_words(row + i * row_stride, query, whole, n_bytes);
     }
-    const uint16x8_t all = vpaddq_u16(vpaddq_u16(sum[0], sum[1]), vpaddq_u16(sum[2], sum[3]));
-    vst1q_s32(out, vreinterpretq_s32_u32(vpaddlq_u16(all)));
-    if (whole < n_bytes)
-        for (int r = 0; r < 4; ++r) out[r] += distance_by_words(rows + r * row_stride, query, whole, n_bytes);
+    return r;
 }
 
 }  // namespace

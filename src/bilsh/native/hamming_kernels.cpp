@@ -26,8 +26,7 @@ using std::uint8_t;
 inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
     return distance_by_words(a, b, 0, n_bytes);
 }
-constexpr size_t short_rows = 1, short_bytes = 0;
-inline void short_distances(const uint8_t*, size_t, const uint8_t*, size_t, int32_t*) {}
+inline size_t short_tile(const uint8_t*, size_t, size_t, const uint8_t*, size_t, int32_t*, bool) { return 0; }
 #endif
 
 // Memory is read as it lies: one row after the other, short ones a few at a time. While a row is near, all queries meet
@@ -35,14 +34,8 @@ inline void short_distances(const uint8_t*, size_t, const uint8_t*, size_t, int3
 void tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* queries, size_t query_stride,
           size_t n_queries, size_t n_bytes, int32_t* out, size_t out_stride, bool add) {
     size_t r = 0;
-    if (n_bytes <= short_bytes)
-        for (; r + short_rows <= n_rows; r += short_rows)
-            for (size_t q = 0; q < n_queries; ++q) {
-                int32_t sums[short_rows];
-                short_distances(rows + r * row_stride, row_stride, queries + q * query_stride, n_bytes, sums);
-                int32_t* target = out + q * out_stride + r;
-                for (size_t i = 0; i < short_rows; ++i) target[i] = sums[i] + (add ? target[i] : 0);
-            }
+    for (size_t q = 0; q < n_queries; ++q)
+        r = short_tile(rows, row_stride, n_rows, queries + q * query_stride, n_bytes, out + q * out_stride, add);
     for (; r < n_rows; ++r)
         for (size_t q = 0; q < n_queries; ++q) {
             int32_t& target = out[q * out_stride + r];
