@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bilsh.codes import Neighbors
 from bilsh.encoders.coder import Coder
@@ -27,15 +26,16 @@ from bilsh.errors import (
 from bilsh.search.index import Mode, search_segments
 from bilsh.store import maintenance
 from bilsh.store.change import Change
-from bilsh.store.files import Disk
-from bilsh.store.ids import Names, as_names, as_strings, show
+from bilsh.store.creation import first_version, refuse_contents
+from bilsh.store.files import Directory, Disk
+from bilsh.store.ids import as_names
 from bilsh.store.inputs import Rows, encoded, given_as, ready
-from bilsh.store.items import Items, walk
 from bilsh.store.maintenance import Verification, Version
-from bilsh.store.manifest import Manifest, VectorKind, is_own_file
-from bilsh.store.sections import FORMAT, FileRef, SectionWriter
-from bilsh.store.segment import Segment, unmapped
-from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, newest_version, open_snapshot
+from bilsh.store.manifest import VectorKind
+from bilsh.store.salvage import Salvage, look_for_segments, refill
+from bilsh.store.segment import unmapped
+from bilsh.store.snapshot import Snapshot, newest_version, open_directory, open_snapshot, versions_among
+from bilsh.store.view import View
 from bilsh.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _Kind = TypeVar("_Kind", bound=Coder)
 
 
-class Store:
+class Store(View):
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
 
     Open one with :meth:`create` or :meth:`open`. One process writes, any number read; a reader keeps seeing
@@ -52,18 +52,22 @@ class Store:
     survives power loss, when it raises nothing of it is stored. More than 16 segments or 25 % deleted rows
     are merged within the same transaction.
 
+    Any number of threads may read one object, each call from one version; changes of one object wait for
+    each other, and one that begins within another is refused. After a fork the child may read, not write.
+
     The last two versions stay on disk, so space is given back one change later, and :meth:`repair` can go
     back.
     """
 
     def __init__(
-        self, disk: Disk, path: Path, snapshot: Snapshot, writer: Writer | None, use_map: bool
+        self, directory: Directory, snapshot: Snapshot, writer: Writer | None, use_map: bool
     ) -> None:
-        self._disk, self._path, self._writer, self._use_map = disk, path, writer, use_map
-        self._snapshot: Snapshot | None = snapshot
+        super().__init__(directory, snapshot)
+        self._writer, self._use_map = writer, use_map
         self._encoder: Encoder | None = None
         self._coder: Coder | None = None
-        self._changing = threading.RLock()
+        self._changing, self._changer = threading.Lock(), 0
+        self._refreshing = threading.Lock()
 
     @classmethod
     def create(
@@ -95,38 +99,19 @@ class Store:
         if not isinstance(encoder, Coder) or not hasattr(encoder, "to_bytes"):
             raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
         disk, where = _disk or Disk(), Path(path)
-        data, fingerprint = encoder.to_bytes(), encoder.fingerprint
+        data = encoder.to_bytes()
         disk.make_directory(where)
-        writer = Writer(disk, where)
+        directory = disk.directory(where)
+        writer = Writer(directory)
         try:
-            foreign = [name for name in disk.list(where) if not is_own_file(name) and name != LOCK_NAME]
-            if foreign:
-                what = (
-                    "is a store already; open it with Store.open"
-                    if list_versions(disk, where)
-                    else "is not empty"
-                )
-                raise FileExistsError(f"{where} {what}. Store.create needs a new or empty directory.")
+            refuse_contents(directory)
             with writer.change():
-                disk.sync_directory(where.parent)
-                file = SectionWriter(disk, writer.new_path("e", "enc"), b"ENCO", len(data), fingerprint)
-                try:
-                    file.section("encoder", "<u1", 1, [np.frombuffer(data, np.uint8)])
-                    ref: FileRef = file.finish()
-                finally:
-                    file.abandon()
-                manifest = Manifest(
-                    format=FORMAT, version=1, time=int(time.time()), fingerprint=fingerprint,
-                    n_bits=int(encoder.n_bits), n_features=int(encoder.n_features_in_), id_kind=None,
-                    next_id=0, keep_vectors=keep_vectors, encoder=ref, segments=(), deletes=None,
-                    repaired_from=None,
-                )  # fmt: skip
-                snapshot = load(disk, where, manifest, mmap, None)
-                writer.commit(manifest)
+                disk.sync_parent(where)
+                snapshot = first_version(writer, encoder, data, keep_vectors, mmap)
         except BaseException:
             writer.close()
             raise
-        return cls(disk, where, snapshot, writer, mmap)
+        return cls(directory, snapshot, writer, mmap)
 
     @classmethod
     def open(
@@ -157,24 +142,24 @@ class Store:
             raise InvalidInputError(
                 "an earlier version can only be read. Use mode='r', or Store.repair to go back to it."
             )
-        disk, where = _disk or Disk(), Path(path)
+        directory = open_directory(_disk or Disk(), Path(path))
         if mode == "r":
-            return cls(disk, where, open_snapshot(disk, where, version=version, use_map=mmap), None, mmap)
-        newest_version(disk, where)  # no lock file is left where there is no store
-        writer = Writer(disk, where)
+            return cls(directory, open_snapshot(directory, version=version, use_map=mmap), None, mmap)
+        newest_version(directory)  # no lock file is left where there is no store
+        writer = Writer(directory)
         try:
-            snapshot = open_snapshot(disk, where, version=None, use_map=mmap)
+            snapshot = open_snapshot(directory, version=None, use_map=mmap)
             writer.tidy(snapshot.manifest)
         except BaseException:
             writer.close()
             raise
-        return cls(disk, where, snapshot, writer, mmap)
+        return cls(directory, snapshot, writer, mmap)
 
     def close(self) -> None:
         """Release the lock and the files; arrays handed out stay valid."""
         if self._writer:
             self._writer.close()
-        self._writer = self._snapshot = None
+        self._writer = self._snapshot = self._directory = None
 
     def __enter__(self) -> Self:
         return self
@@ -183,56 +168,6 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def __len__(self) -> int:
-        return self._now.manifest.n_alive
-
-    def __repr__(self) -> str:
-        if self._snapshot is None:
-            return f"<bilsh.Store {str(self._path)!r}, closed>"
-        manifest = self._snapshot.manifest
-        return f"<bilsh.Store {str(self._path)!r}, {len(self)} items, version {manifest.version}>"
-
-    @property
-    def _now(self) -> Snapshot:
-        if self._snapshot is None:
-            raise InvalidInputError(f"the store at {self._path} is closed. Open it again with Store.open.")
-        return self._snapshot
-
-    @property
-    def path(self) -> Path:
-        """Directory of the store."""
-        return self._path
-
-    @property
-    def version(self) -> int:
-        """Number of the version this object sees."""
-        return self._now.manifest.version
-
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of the encoder."""
-        return self._now.manifest.fingerprint
-
-    @property
-    def n_bits(self) -> int:
-        """Length of a code."""
-        return self._now.manifest.n_bits
-
-    @property
-    def id_kind(self) -> Literal["int", "str"] | None:
-        """Kind of the ids, fixed by the first add."""
-        return self._now.manifest.id_kind
-
-    @property
-    def keep_vectors(self) -> VectorKind | None:
-        """How vectors are kept, None when they are not."""
-        return self._now.manifest.keep_vectors
-
-    @property
-    def next_id(self) -> int:
-        """Integer that the next item gets when ids are left out."""
-        return self._now.manifest.next_id
 
     @property
     def encoder(self) -> Encoder:
@@ -250,11 +185,6 @@ class Store:
             self._coder = self._read_encoder(coder_from_bytes)
         return self._coder
 
-    @property
-    def encoder_data(self) -> bytes:
-        """Content of the encoder's file, as :meth:`bilsh.KernelEncoder.save` would write it."""
-        return self._now.encoder.array("encoder").tobytes()
-
     def _read_encoder(self, read: Callable[[bytes, str], _Kind]) -> _Kind:
         file = self._now.encoder
         try:
@@ -267,17 +197,12 @@ class Store:
             raise file.corrupt("holds another encoder than the manifest says")
         return encoder
 
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """Segments of the version this object sees; for search, see :class:`bilsh.store.segment.Segment`."""
-        return self._now.segments
-
     def refresh(self) -> None:
         """See the newest version from now on; files that stay are not checked again."""
         if self._writer is None:
-            self._snapshot = open_snapshot(
-                self._disk, self._path, version=None, use_map=self._use_map, known=self._now
-            )
+            with self._refreshing:
+                now = self._now
+                self._snapshot = open_snapshot(self._place, version=None, use_map=self._use_map, known=now)
 
     def add(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them; durable when it returns.
@@ -352,7 +277,7 @@ class Store:
 
         Quick: sizes and headers of all files. Deep: every byte, and every cross-reference between sections.
         """
-        result = maintenance.verify(self._disk, self._path, deep)
+        result = maintenance.verify(self._place, deep)
         if deep:
             self._encoder = self._coder = None
             _ = self.coder
@@ -362,14 +287,14 @@ class Store:
     def exists(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> bool:
         """Tell whether there is a store at `path`, be it readable or damaged."""
         try:
-            return bool(list_versions(_disk or Disk(), Path(path)))
+            return bool(versions_among((_disk or Disk()).directory(Path(path)).list()))
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     @staticmethod
     def versions(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> list[Version]:
         """Versions a store can be read at or repaired to, oldest first; works on damaged stores."""
-        return maintenance.versions(_disk or Disk(), Path(path))
+        return maintenance.versions(open_directory(_disk or Disk(), Path(path)))
 
     @staticmethod
     def repair(path: str | os.PathLike[str], to_version: int, *, _disk: Disk | None = None) -> int:
@@ -377,49 +302,35 @@ class Store:
 
         It becomes a new newest version, whose number is returned; nothing is removed before the next change.
         """
-        return maintenance.repair(_disk or Disk(), Path(path), to_version)
+        return maintenance.repair(open_directory(_disk or Disk(), Path(path)), to_version)
 
-    def get(self, ids: ArrayLike) -> Items:
-        """Items by their ids, in the order asked for."""
-        names = as_names(ids, self.id_kind, unique=False)
-        where, rows = self._now.find(names)
-        missing = np.flatnonzero(where < 0)
-        if len(missing):
-            count = (
-                f" ({len(missing)} of the {len(names)} ids asked for are missing)" if len(names) > 1 else ""
-            )
-            raise InvalidInputError(f"id {show(names, int(missing[0]))} is not in the store{count}.")
-        manifest = self._now.manifest
-        codes = np.empty((len(names), -(-manifest.n_bits // 8)), dtype=np.uint8)
-        kept = manifest.keep_vectors
-        vectors = np.empty((len(names), manifest.n_features), dtype=kept) if kept else None
-        metadata: list[Any] = [None] * len(names)
-        for number in np.unique(where).tolist():
-            segment, mine = self.segments[number], np.flatnonzero(where == number)
-            codes[mine] = segment.codes_at(rows[mine])
-            if vectors is not None:
-                vectors[mine] = segment.file.take("vectors", rows[mine])
-            for place, value in zip(mine.tolist(), segment.metadata_at(rows[mine]), strict=True):
-                metadata[place] = value
-        return Items(_given(names), codes, vectors, metadata)
+    @classmethod
+    def salvage(
+        cls,
+        path: str | os.PathLike[str],
+        to: str | os.PathLike[str],
+        *,
+        _disk: Disk | None = None,
+    ) -> Salvage:
+        """Make a new store of the whole segments in a directory whose manifests are lost; that one is only read.
 
-    def batches(self, size: int = 4096) -> Iterator[Items]:
-        """Walk through all items of the version seen now, at most `size` at a time, in bounded memory."""
-        if not isinstance(size, int) or size < 1:
-            raise InvalidInputError(f"size must be a positive integer; got {size!r}.")
-        return (items for segment in self.segments for items in walk(segment, size))
+        Deleted items may be back, and of items with the same id the one written last is taken: manifests knew
+        better. Where one is left, :meth:`repair` is the better way.
 
-    def external_ids(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """Ids as the caller knows them, for ids of segments: the same integers, or strings behind them."""
-        if self.id_kind != "str":
-            return ids
-        numbers = ids.ravel()
-        result = np.empty(len(numbers), dtype=object)
-        for segment in self.segments:
-            rows = segment.find_numbers(numbers)
-            hit = np.flatnonzero(rows >= 0)
-            result[hit] = segment.strings(segment.keys_at(rows[hit]))
-        return result.reshape(ids.shape)
+        Parameters
+        ----------
+        path : path
+            Directory with the encoder (`e-....enc`) and segments (`s-....seg`).
+        to : path
+            New store.
+        """
+        finds = look_for_segments(open_directory(_disk or Disk(), Path(path)))
+        encoder = encoder_from_bytes(finds.encoder)
+        with cls.create(to, encoder, keep_vectors=finds.keep_vectors, _disk=_disk) as store:
+            with store._change() as change:
+                refill(change, finds)
+            names = tuple(segment.file.name for segment in finds.segments)
+            return Salvage(len(store), names, finds.skipped)
 
     def search(
         self,
@@ -454,7 +365,7 @@ class Store:
         """
         chosen = None if where is None else np.asarray(where)
         if chosen is not None and where is not None and chosen.dtype != np.bool_:
-            chosen = self._numbers(as_names(where, self.id_kind, unique=False))
+            chosen = self._now.numbers(as_names(where, self.id_kind, unique=False))
         if self.id_kind == "str" and not isinstance(rerank, bool):
             raise InvalidInputError(
                 "an array to re-rank by is looked up by integer ids; this store has string ids. "
@@ -474,12 +385,6 @@ class Store:
         ids = [self.external_ids(part) for part in found.ids] if lists else self.external_ids(found.ids)
         return replace(found, ids=ids)
 
-    def _numbers(self, names: Names) -> NDArray[np.int64]:
-        """Ids as segments have them, of those names that are in the store."""
-        where, rows = self._now.find(names)
-        numbers = [segment.ids[rows[where == place]] for place, segment in enumerate(self.segments)]
-        return np.concatenate([*numbers, np.empty(0, dtype=np.int64)])
-
     def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0
         with self._change() as change:
@@ -496,17 +401,24 @@ class Store:
     @contextmanager
     def _change(self) -> Iterator[Change]:
         """Commit a change when the block ends well, and see it from then on; else leave no trace."""
+        if self._changer == threading.get_ident():
+            raise InvalidInputError(
+                "a change of this store is going on in this thread: it cannot be changed from within the iterator "
+                "that feeds it. Finish one change before the next."
+            )
+        _, writer = self._now, self._writer
+        if writer is None:
+            raise InvalidInputError(
+                "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
+            )
+        writer.refuse_children()
         with self._changing:
             now = self._now
-            if self._writer is None:
-                raise InvalidInputError(
-                    "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
-                )
-            with self._writer.change():
-                change = Change(self._writer, now, self._use_map)
-                yield change
-                self._snapshot = change.commit()
-
-
-def _given(names: Names) -> NDArray[Any]:
-    return names.ints if names.ints is not None else as_strings(names.keys or [])
+            self._changer = threading.get_ident()
+            try:
+                with writer.change():
+                    change = Change(writer, now, self._use_map)
+                    yield change
+                    self._snapshot = change.commit()
+            finally:
+                self._changer = 0

@@ -1,0 +1,118 @@
+"""What a store says of the version it sees: its facts, its items by id, all its items in turn.
+
+Every call takes the version once and answers from it alone, so any number of threads may read one object
+while another refreshes or changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bilsh.errors import InvalidInputError
+from bilsh.store.files import Directory
+from bilsh.store.ids import as_names
+from bilsh.store.items import Items, pick, walk
+from bilsh.store.manifest import VectorKind
+from bilsh.store.segment import Segment
+from bilsh.store.snapshot import Snapshot
+
+
+class View:
+    """An open version of a store, for reading."""
+
+    def __init__(self, directory: Directory, snapshot: Snapshot) -> None:
+        self._path = directory.path
+        self._directory: Directory | None = directory
+        self._snapshot: Snapshot | None = snapshot
+
+    def __len__(self) -> int:
+        return self._now.n_alive
+
+    def __repr__(self) -> str:
+        now = self._snapshot
+        if now is None:
+            return f"<bilsh.Store {str(self._path)!r}, closed>"
+        return f"<bilsh.Store {str(self._path)!r}, {now.n_alive} items, version {now.manifest.version}>"
+
+    @property
+    def _now(self) -> Snapshot:
+        """The version seen now; a call that needs it twice keeps it."""
+        now = self._snapshot
+        if now is None:
+            raise self._closed()
+        return now
+
+    @property
+    def _place(self) -> Directory:
+        place = self._directory
+        if place is None:
+            raise self._closed()
+        return place
+
+    def _closed(self) -> InvalidInputError:
+        return InvalidInputError(f"the store at {self._path} is closed. Open it again with Store.open.")
+
+    @property
+    def path(self) -> Path:
+        """Directory of the store, as it was called when the store was opened."""
+        return self._path
+
+    @property
+    def version(self) -> int:
+        """Number of the version this object sees."""
+        return self._now.manifest.version
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the encoder."""
+        return self._now.manifest.fingerprint
+
+    @property
+    def n_bits(self) -> int:
+        """Length of a code."""
+        return self._now.manifest.n_bits
+
+    @property
+    def id_kind(self) -> Literal["int", "str"] | None:
+        """Kind of the ids, fixed by the first add."""
+        return self._now.manifest.id_kind
+
+    @property
+    def keep_vectors(self) -> VectorKind | None:
+        """How vectors are kept, None when they are not."""
+        return self._now.manifest.keep_vectors
+
+    @property
+    def next_id(self) -> int:
+        """Integer that the next item gets when ids are left out."""
+        return self._now.manifest.next_id
+
+    @property
+    def encoder_data(self) -> bytes:
+        """Content of the encoder's file, as :meth:`bilsh.KernelEncoder.save` would write it."""
+        return self._now.encoder.array("encoder").tobytes()
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Segments of the version this object sees; for search, see :class:`bilsh.store.segment.Segment`."""
+        return self._now.segments
+
+    def get(self, ids: ArrayLike) -> Items:
+        """Items by their ids, in the order asked for."""
+        now = self._now
+        return pick(now, as_names(ids, now.manifest.id_kind, unique=False))
+
+    def batches(self, size: int = 4096) -> Iterator[Items]:
+        """Walk through all items of the version seen now, at most `size` at a time, in bounded memory."""
+        if not isinstance(size, int) or size < 1:
+            raise InvalidInputError(f"size must be a positive integer; got {size!r}.")
+        return (items for segment in self.segments for items in walk(segment, size))
+
+    def external_ids(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """Ids as the caller knows them, for ids of segments: the same integers, or strings behind them."""
+        return self._now.external_ids(ids)
