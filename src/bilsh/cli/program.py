@@ -41,6 +41,9 @@ class Program(TyperGroup):
             # The reader has seen enough (| head). Python would complain once more when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
         except (BilshError, OSError, MemoryError) as error:
             if show.switches.debug:
                 raise

@@ -140,6 +140,12 @@ def as_ids(values: NDArray[Any], source: str) -> NDArray[np.int64] | list[str]:
     )
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a file to be written into a folder that does not exist."""
+    if not path.parent.is_dir():
+        raise DataNotFoundError(f"the folder {path.parent} does not exist. Make it first.")
+
+
 def existing(path: PathLike) -> Path:
     """Return the path of a file that is there."""
     file = Path(path)
@@ -172,7 +178,16 @@ def read_npy(path: PathLike) -> NDArray[Any]:
     """Memory-map a .npy file (read-only). Files with Python objects inside are refused, not unpickled."""
     file = existing(path)
     with parsing(file, ".npy"):
-        return numeric(np.load(file, mmap_mode="r", allow_pickle=False), str(file))
+        with file.open("rb") as stream:
+            # NumPy would take anything else for a pickle, and advise to trust it.
+            if stream.read(6) != b"\x93NUMPY":
+                raise ValueError("it does not begin as one")
+        try:
+            return numeric(np.load(file, mmap_mode="r", allow_pickle=False), str(file))
+        except ValueError as error:
+            if "Python objects" not in str(error):
+                raise
+            raise ValueError("it holds Python objects, which are never unpickled") from error
 
 
 def read_npz(

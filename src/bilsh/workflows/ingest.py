@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdvice, InvalidInputError
 from bilsh.store import Batch, Store
+from bilsh.store.ids import as_names
 from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
 from bilsh.workflows.describing import make_descriptor
 from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
@@ -228,7 +229,10 @@ def _open(
             raise InvalidInputError(f"a codebook belongs to describe='vlad'; got {settings.describe!r}.")
         descriptor = make_descriptor(settings, codebook)
         return ImageSource(source, descriptor, max_side=settings.max_side, jobs=jobs)
-    return ArraySource(source, settings.key, ids=ids, id_column=id_column)
+    data = ArraySource(source, settings.key, ids=ids, id_column=id_column)
+    if data.ids is not None:
+        as_names(data.ids, None)  # refuses doubles and empty names before a store is made
+    return data
 
 
 def _addition(
