@@ -56,8 +56,12 @@ class AssumptionWarning(UserWarning):
     """A published statement was evaluated where its assumptions do not hold."""
 
 
-class EncoderAdvice(UserWarning):
-    """The data at hand suggest another encoder; silence it by category if the choice is deliberate."""
+class EncoderAdviceWarning(UserWarning):
+    """Measured on the data at hand, another encoder finds more neighbours. Fitting alone never warns."""
+
+
+EncoderAdvice = EncoderAdviceWarning
+"""Its old name."""
 
 
 _SOURCES = {

@@ -6,11 +6,12 @@ import re
 import pytest
 
 from bilsh import errors
-from bilsh.errors import InvalidInputError
+from bilsh.errors import DataNotFoundError, InvalidInputError
 from bilsh.experiments import FIGURES, Inputs, peers, plots, reproduce
 from bilsh.experiments.base import Experiment
-from bilsh.experiments.beyond import peer_findings
+from bilsh.experiments.beyond_shown import peer_findings
 from bilsh.experiments.figures import explain, write_report
+from bilsh.experiments.publish import publish, read_kept
 from bilsh.experiments.runner import read_record, run, to_csv, write_record
 
 
@@ -39,6 +40,7 @@ class Counter:
             combine=lambda config, done: {"all": [row for rows in done.values() for row in rows]},
             plot=lambda tables: None,
             findings=lambda tables: [],
+            kept=("all",),
             **settings,
         )
 
@@ -106,9 +108,9 @@ def test_reproduce_writes_one_self_contained_report(tiny_figures, tmp_path, cach
     assert "<script" not in html
     assert "bilsh reproduce mnist --quick" in html
     assert Inputs(cache).data("digits").checksum in html
-    sizes = [path.stat().st_size for path in (tmp_path / "pictures").glob("*.png")]
+    sizes = [path.stat().st_size for path in (tmp_path / "pictures").glob("*.svg")]
     assert len(sizes) == 2
-    assert max(sizes) < 200_000
+    assert max(sizes) < 400_000
 
     # A later run of another figure into the same folder keeps the first ones in the report.
     later = reproduce(["bounds"], "quick", tmp_path, cache=cache)
@@ -168,3 +170,24 @@ def test_part_files_are_plain_json(tmp_path, inputs, tiny):
     run(Counter().experiment(), tiny["rff"], inputs, tmp_path, say=silent)
     for part in (tmp_path / "parts" / "counter").iterdir():
         assert set(json.loads(part.read_text())) == {"seconds", "rows"}
+
+
+def test_a_repository_keeps_one_table_and_one_picture_per_figure(tiny_figures, tmp_path, cache):
+    reproduce(["rff", "mnist", "beyond"], "quick", tmp_path / "run", cache=cache)
+    publish(tmp_path / "run", tmp_path / "kept", FIGURES)
+    kept = {path.name for path in (tmp_path / "kept").iterdir()}
+    assert kept == {
+        "README.md",
+        *(f"{n}.{kind}" for n in ("rff", "mnist", "beyond") for kind in ("csv", "png")),
+    }
+    for name in ("rff", "mnist", "beyond"):
+        record = read_record(tmp_path / "run" / "tables" / f"{name}.json")
+        tables, provenance = read_kept(tmp_path / "kept" / f"{name}.csv")
+        assert tuple(tables) == FIGURES[name].kept
+        assert provenance["command"] == record["command"]
+        whole = FIGURES[name].findings(record["tables"])
+        assert [f.verdict for f in FIGURES[name].findings(tables)] == [f.verdict for f in whole]
+    text = (tmp_path / "kept" / "README.md").read_text()
+    assert "![Precision-recall on MNIST](mnist.png)" in text
+    with pytest.raises(DataNotFoundError, match="holds no tables"):
+        publish(tmp_path / "kept", tmp_path / "other", FIGURES)

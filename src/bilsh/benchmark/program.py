@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
@@ -11,13 +11,17 @@ from typing import Any
 
 from bilsh.benchmark import contestants_encode as enc
 from bilsh.benchmark import contestants_hamming as ham
-from bilsh.benchmark import limits, machine, memory, plots, report, targets
+from bilsh.benchmark import limits, machine, memory, plots, progressive, report, storing, targets
 from bilsh.benchmark.measure import Contestant, Timing, race
 from bilsh.benchmark.sizes import SIZES, Size
 from bilsh.benchmark.targets import Check, Race
 from bilsh.errors import InvalidInputError
 
 SECTIONS = ("encode", "ways", "hamming", "memory", "scaling")
+"""What a run measures unless it is told otherwise."""
+
+ON_REQUEST = ("progressive", "store")
+"""Parts that need MNIST and 5 GB of memory, and 2.5 GB of disk: only when they are named."""
 
 
 @dataclass(slots=True)
@@ -137,7 +141,30 @@ def _curves(case: enc.EncodeCase, items: int, size: Size) -> list[Contestant]:
     return [*ours, *literal, *enc.dense_field(case, X, 1)[:1], enc.faiss_field(case, X, 1)]
 
 
-def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], None] = print) -> Results:
+def _take(
+    results: Results,
+    races: Iterable[tuple[Race, list[Timing], list[Check]]],
+    say: Callable[[str], None],
+    absent: set[str],
+) -> None:
+    """Add races to the results and tell each; who is absent is told once."""
+    for where, timings, checks in races:
+        results.timings += timings
+        results.checks += checks
+        for line in report.lines(where, timings, checks):
+            say(line)
+        for line in report.absent(timings):
+            if line not in absent:
+                say(line)
+            absent.add(line)
+
+
+def run(
+    size: Size,
+    sections: Sequence[str] = SECTIONS,
+    say: Callable[[str], None] = print,
+    scratch: Path = Path(),
+) -> Results:
     """Run the benchmark.
 
     Parameters
@@ -145,32 +172,35 @@ def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], Non
     size : Size
         What to measure.
     sections : sequence of str
-        Which of `SECTIONS`.
+        Which of `SECTIONS` and `ON_REQUEST`.
     say : callable
         Takes every line as soon as it is known.
+    scratch : path
+        Folder on the disk whose writes are measured.
     """
     results = Results(size.name, {**machine.describe(), "clock": size.clock})
     absent: set[str] = set()
     say(report.heading(results.machine, size.name))
     races = {"encode": encode_races, "ways": way_races, "hamming": hamming_races}
-    for section in (s for s in SECTIONS if s in sections):
+    for section in (s for s in (*SECTIONS, *ON_REQUEST) if s in sections):
         if section in races:
-            for where, timings in races[section](size):
-                found = list(targets.ratios(where, timings))
-                results.timings += timings
-                results.checks += found
-                for line in report.lines(where, timings, found):
-                    say(line)
-                for line in report.absent(timings):
-                    if line not in absent:
-                        say(line)
-                    absent.add(line)
+            found = (
+                (where, timings, list(targets.ratios(where, timings)))
+                for where, timings in races[section](size)
+            )
+            _take(results, found, say, absent)
+        elif section == "progressive":
+            _take(results, progressive.races(size), say, absent)
         elif section == "memory":
             for where, name, megabytes in memory_checks(size):
                 ours = name == enc.OURS
                 against = targets.MEMORY if ours else f"{targets.MEMORY}, {name}"
                 results.checks.append(targets.check(where, against, megabytes, nan))
                 say(report.memory_line(where, name, results.checks[-1]))
+        elif section == "store":
+            for where, check in storing.checks(size, scratch):
+                results.checks.append(check)
+                say(report.store_line(where, check))
         else:
             for timings in scaling_races(size):
                 results.timings += timings
@@ -195,9 +225,10 @@ def benchmark(
     size : {"full", "quick", "smoke"}
         A quarter of an hour, three minutes, or seconds that check the program and measure nothing.
     output : path
-        Folder for results and plots.
+        Folder for results and plots; they go into a folder of the processor's name in it, since numbers of different
+        processors do not compare.
     only : sequence of str
-        Which of `SECTIONS`; all of them by default.
+        Which of `SECTIONS` and `ON_REQUEST`; all of `SECTIONS` by default.
     tables : path, optional
         Also write the tables as Markdown to this file.
     cpu : bool
@@ -205,11 +236,13 @@ def benchmark(
     say : callable
         Takes every line as soon as it is known.
     """
-    if unknown := [name for name in only if name not in SECTIONS]:
-        raise InvalidInputError(f"No part is called {unknown[0]!r}; choose from {', '.join(SECTIONS)}.")
+    parts = (*SECTIONS, *ON_REQUEST)
+    if unknown := [name for name in only if name not in parts]:
+        raise InvalidInputError(f"No part is called {unknown[0]!r}; choose from {', '.join(parts)}.")
     chosen = SIZES[size].on_busy_machine() if cpu else SIZES[size]
-    results = run(chosen, only or SECTIONS, say)
+    output = output / machine.folder_name()
     output.mkdir(parents=True, exist_ok=True)
+    results = run(chosen, only or SECTIONS, say, output)
     files = [output / f"{chosen.name}.json", output / f"{chosen.name}.csv"]
     report.write_json(results, files[0])
     report.write_csv(results, files[1])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import html
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -206,11 +205,9 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
     neighbours(kept, asked, hits, folder / "neighbours.png")
 
     rows: list[Row] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", bilsh.EncoderAdvice)
-        for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
-            say(f"measuring every method with {n_bits:,} bits ...")
-            rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
+    for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
+        say(f"measuring every method with {n_bits:,} bits ...")
+        rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
     picture(rows, folder / "digits.png")
     shown = [row for row in rows if row.n_bits == TABLE_BITS]
     steps = [

@@ -65,8 +65,8 @@ def reproduce(
     size : {"quick", "full"}
         Small offline stand-ins, or the paper's sizes.
     output : path
-        Gets report.html, tables/ (CSV and JSON) and pictures/ (PNG and SVG). The report shows every figure whose table
-        is in the folder, so that several runs may fill it.
+        Gets report.html, tables/ (CSV and JSON) and pictures/ (SVG). The report shows every figure whose table is in
+        the folder, so that several runs may fill it.
     mnist, images, codebook : path, optional
         MNIST's folder, a folder of photographs, VLAD centres as .npy; see :class:`Inputs`.
     cache : path, optional

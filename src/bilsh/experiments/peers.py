@@ -112,7 +112,9 @@ METHODS: dict[str, Method] = {
 
 
 def peer_rows(X: NDArray[Any], size: int, bandwidth: float, n_queries: int, seed: int) -> Rows:
-    """Recall@10 of every method with codes of `size` bytes; methods without such a code, or FAISS, are left out.
+    """Recall@10 of every method with codes of `size` bytes, and its standard error over queries.
+
+    Methods without such a code, or without FAISS, are left out.
 
     Parameters
     ----------
@@ -132,5 +134,9 @@ def peer_rows(X: NDArray[Any], size: int, bandwidth: float, n_queries: int, seed
         except MissingPackageError:
             continue
         if found is not None:
-            rows.append({"method": name, "bytes": size, "recall_at_10": recall_of_ids(found, exact)})
+            each = [recall_of_ids(found[i : i + 1], exact[i : i + 1]) for i in range(len(Q))]
+            error = float(np.std(each, ddof=1) / np.sqrt(len(each)))
+            rows.append(
+                {"method": name, "bytes": size, "recall_at_10": float(np.mean(each)), "standard_error": error}
+            )
     return rows

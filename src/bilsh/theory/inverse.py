@@ -124,7 +124,11 @@ def invert(
     rest = top - p if gap is None else gap(scale)
     # No float64 fraction lies closer to the supremum; a difference is told to 1e-12 of it.
     keep = (rest > (1e-12 if gap is None else 1e-17)) & (p > 0)
-    return Inverse(Spline.through(np.log(p[keep] / rest[keep]), np.log(scale[keep])), top)
+    logit, log_scale = np.log(p[keep] / rest[keep]), np.log(scale[keep])
+    # Where rounding has eaten the rise of p, there is nothing to invert.
+    rises = np.diff(logit, prepend=-np.inf) > 1e-9
+    first = len(rises) - int(np.argmin(rises[::-1])) if not rises.all() else 0
+    return Inverse(Spline.through(logit[first:], log_scale[first:]), top)
 
 
 def _grid() -> Floats:
