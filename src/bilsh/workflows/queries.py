@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.files import existing, open_rows, read_npy
+from bilsh.datasets.arrays import open_rows
+from bilsh.datasets.files import existing, read_npy
 from bilsh.datasets.images import SkippedImage
 from bilsh.errors import DataNotFoundError, InvalidInputError
 from bilsh.search.request import Mode
