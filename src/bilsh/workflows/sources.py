@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.files import open_rows, read_column
+from bilsh.datasets.arrays import open_rows, read_column
 from bilsh.datasets.images import SUFFIXES, SkippedImage, images, read_gray
 from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import InvalidInputError
