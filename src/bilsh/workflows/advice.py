@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,9 @@ from numpy.typing import NDArray
 from bilsh.datasets.named import cache_folder
 from bilsh.descriptors.choice import DescriptorChoice, choose_descriptor
 from bilsh.errors import AssumptionWarning, InvalidInputError
-from bilsh.workflows.curves import (
-    BITS,
-    RANKINGS,
-    BitsCurve,
-    CurvePoint,
-    EncoderChoice,
-    Ranking,
-    bits_curve,
-    choose_encoder,
-)
+from bilsh.workflows.choice import EncoderChoice, choose_encoder
+from bilsh.workflows.curves import BitsCurve, CurvePoint, bits_curve
+from bilsh.workflows.recall import RANKINGS, Ranking
 from bilsh.workflows.sources import ArraySource, ImageSource
 
 Progress = Callable[[str, int, int], None]
@@ -85,6 +78,26 @@ class Advice:
     def encode_seconds_per_million(self) -> float:
         """Time to encode a million items with one thread on the machine that measured."""
         return 0.0 if self.pick.times is None else 1e6 * self.pick.times.encode * self.curve.exact_seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        chosen = self.descriptor
+        return {
+            **plain,
+            "item_shape": list(self.item_shape),
+            "pick": asdict(self.pick),
+            "curve": asdict(self.curve),
+            "descriptor": None
+            if chosen is None
+            else {
+                "name": chosen.name,
+                "centers": chosen.centers,
+                "side": chosen.side,
+                "reason": chosen.reason,
+                "precision": chosen.precision,
+            },
+        }
 
     def lines(self, source: str | Path) -> list[str]:
         """Say the advice in words, for a terminal.
@@ -169,13 +182,8 @@ def _row(curve: BitsCurve, length: int) -> str:
 
 
 def _size(n_bytes: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            break
-        n_bytes /= 1000
-    else:
-        unit = "TB"
-    return f"{n_bytes:.3g} {unit}"
+    power = 0 if n_bytes < 1 else min(int(np.log10(n_bytes)) // 3, 4)
+    return f"{n_bytes / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def advice_cache() -> Path:
@@ -294,16 +302,12 @@ def _advise(
     import bilsh
 
     say = _named(progress, "measuring codes")
-    curve = bits_curve(
-        X, until=recall, by=by, seed=seed, of=rows, cache=advice_cache(), progress=say
-    )
+    curve = bits_curve(X, until=recall, by=by, seed=seed, of=rows, cache=advice_cache(), progress=say)
     shortest = curve.shortest(recall, by)
     pick = shortest or curve.best(by)
     kind = bilsh.AngleEncoder if pick.encoder == "angle" else bilsh.KernelEncoder
     # A few hundred items tell what the promise for all pairs depends on.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", bilsh.EncoderAdvice)
-        probe = kind(1024, random_state=seed).fit(X[:512])
+    probe = kind(1024, random_state=seed).fit(X[:512])
     return Advice(
         rows=rows,
         item_shape=shape,
@@ -339,4 +343,4 @@ def _assumptions(X: Any, bandwidth: float, seed: int) -> dict[str, float]:
     return {name: float(getattr(report, name)) for name in names}
 
 
-__all__ = ["BITS", "Advice", "advice_cache", "advise", "measured_choice"]
+__all__ = ["Advice", "advice_cache", "advise", "measured_choice"]
