@@ -22,11 +22,37 @@ static inline void store_bytes(std::uint8_t* p, Bytes x) { _mm256_storeu_si256(r
 static inline Bytes load_table(const std::uint8_t* p) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-static inline Bytes look_up(Bytes table, Bytes index) { return _mm256_shuffle_epi8(table, index); }
+static inline Bytes look_up_bytes(Bytes table, Bytes index) { return _mm256_shuffle_epi8(table, index); }
 static inline Bytes low_halves(Bytes x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
 static inline Bytes high_halves(Bytes x) { return _mm256_and_si256(_mm256_srli_epi16(x, 4), _mm256_set1_epi8(15)); }
 static inline Bytes zip_low(Bytes a, Bytes b) { return _mm256_unpacklo_epi8(a, b); }
 static inline Bytes zip_high(Bytes a, Bytes b) { return _mm256_unpackhi_epi8(a, b); }
+static inline Bytes add_bytes(Bytes a, Bytes b) { return _mm256_add_epi8(a, b); }
+
+// Sums of bytes in 16 bits: of even lanes and of odd ones.
+struct Wide {
+    __m256i even = _mm256_setzero_si256(), odd = _mm256_setzero_si256();
+
+    void add(Bytes x) {
+        even = _mm256_add_epi16(even, _mm256_and_si256(x, _mm256_set1_epi16(255)));
+        odd = _mm256_add_epi16(odd, _mm256_srli_epi16(x, 8));
+    }
+};
+static inline void add_eight(__m128i low, __m128i high, std::int32_t* out) {
+    __m256i* target = reinterpret_cast<__m256i*>(out);
+    const __m256i sum = _mm256_add_epi32(_mm256_cvtepu16_epi32(low), _mm256_slli_epi32(_mm256_cvtepu16_epi32(high), 6));
+    _mm256_storeu_si256(target, _mm256_add_epi32(_mm256_loadu_si256(target), sum));
+}
+// out[r] += low + 64 high, in the order of the rows.
+static inline void add_digits(const Wide& low, const Wide& high, std::int32_t* out) {
+    const __m256i low0 = _mm256_unpacklo_epi16(low.even, low.odd), low1 = _mm256_unpackhi_epi16(low.even, low.odd);
+    const __m256i high0 = _mm256_unpacklo_epi16(high.even, high.odd), high1 = _mm256_unpackhi_epi16(high.even, high.odd);
+    add_eight(_mm256_castsi256_si128(low0), _mm256_castsi256_si128(high0), out);
+    add_eight(_mm256_castsi256_si128(low1), _mm256_castsi256_si128(high1), out + 8);
+    add_eight(_mm256_extracti128_si256(low0, 1), _mm256_extracti128_si256(high0, 1), out + 16);
+    add_eight(_mm256_extracti128_si256(low1, 1), _mm256_extracti128_si256(high1, 1), out + 24);
+}
+
 // Sixteen bytes of row i, and of row i + 16.
 static inline Bytes load_rows(const std::uint8_t* row, std::size_t row_stride) {
     const __m128i* second = reinterpret_cast<const __m128i*>(row + 16 * row_stride);
@@ -42,12 +68,32 @@ using Bytes = uint8x16_t;
 static inline Bytes load_bytes(const std::uint8_t* p) { return vld1q_u8(p); }
 static inline void store_bytes(std::uint8_t* p, Bytes x) { vst1q_u8(p, x); }
 static inline Bytes load_table(const std::uint8_t* p) { return vld1q_u8(p); }
-static inline Bytes look_up(Bytes table, Bytes index) { return vqtbl1q_u8(table, index); }
+static inline Bytes look_up_bytes(Bytes table, Bytes index) { return vqtbl1q_u8(table, index); }
 static inline Bytes low_halves(Bytes x) { return vandq_u8(x, vdupq_n_u8(15)); }
 static inline Bytes high_halves(Bytes x) { return vshrq_n_u8(x, 4); }
 static inline Bytes zip_low(Bytes a, Bytes b) { return vzip1q_u8(a, b); }
 static inline Bytes zip_high(Bytes a, Bytes b) { return vzip2q_u8(a, b); }
 static inline Bytes load_rows(const std::uint8_t* row, std::size_t) { return vld1q_u8(row); }
+static inline Bytes add_bytes(Bytes a, Bytes b) { return vaddq_u8(a, b); }
+
+struct Wide {
+    uint16x8_t first = vdupq_n_u16(0), second = vdupq_n_u16(0);
+
+    void add(Bytes x) {
+        first = vaddw_u8(first, vget_low_u8(x));
+        second = vaddw_high_u8(second, x);
+    }
+};
+static inline void add_four(uint16x4_t low, uint16x4_t high, std::int32_t* out) {
+    const uint32x4_t sum = vaddq_u32(vmovl_u16(low), vshll_n_u16(high, 6));
+    vst1q_s32(out, vaddq_s32(vld1q_s32(out), vreinterpretq_s32_u32(sum)));
+}
+static inline void add_digits(const Wide& low, const Wide& high, std::int32_t* out) {
+    add_four(vget_low_u16(low.first), vget_low_u16(high.first), out);
+    add_four(vget_high_u16(low.first), vget_high_u16(high.first), out + 4);
+    add_four(vget_low_u16(low.second), vget_low_u16(high.second), out + 8);
+    add_four(vget_high_u16(low.second), vget_high_u16(high.second), out + 12);
+}
 
 #endif
 

@@ -1,6 +1,7 @@
 // Table look-ups with rows in lanes, compiled once per instruction set; plain loops and intrinsics only.
 #include "score_kernels.h"
 
+#include "byte_lanes.h"
 #include "simd.h"
 
 namespace bilsh::BILSH_LEVEL {
@@ -21,7 +22,7 @@ inline void look_up_row(const uint8_t* row, size_t n_bytes, const float* tables,
 
 #if defined(__AVX512VPOPCNTDQ__)
 
-constexpr size_t lanes = 16;
+constexpr size_t float_lanes = 16;
 
 // Word w (four bytes) of sixteen rows in x[w], for up to sixteen words; bytes beyond n_bytes are zero.
 inline void load_words(const uint8_t* const* rows, size_t n_bytes, __m512i (&x)[16]) {
@@ -58,7 +59,7 @@ inline void look_up_groups(const uint8_t* const* rows, size_t n_bytes, const flo
 
 #elif defined(__AVX2__)
 
-constexpr size_t lanes = 8;
+constexpr size_t float_lanes = 8;
 
 template <int G>
 inline void look_up_groups(const uint8_t* const* rows, size_t n_bytes, const float* tables, float* partial) {
@@ -96,15 +97,65 @@ void look_up(const uint8_t* const* rows, size_t n_rows, size_t n_bytes, const fl
     if (n_bytes == 0) return;
     size_t r = 0;
 #if defined(__AVX2__)
-    for (; r + 4 * lanes <= n_rows; r += 4 * lanes) look_up_groups<4>(rows + r, n_bytes, tables, partial + r);
-    for (; r + lanes <= n_rows; r += lanes) look_up_groups<1>(rows + r, n_bytes, tables, partial + r);
+    for (; r + 4 * float_lanes <= n_rows; r += 4 * float_lanes) look_up_groups<4>(rows + r, n_bytes, tables, partial + r);
+    for (; r + float_lanes <= n_rows; r += float_lanes) look_up_groups<1>(rows + r, n_bytes, tables, partial + r);
 #endif
     for (; r < n_rows; ++r) look_up_row(rows[r], n_bytes, tables, partial + r);
 }
 
+#if defined(BILSH_BYTE_LANES)
+
+// Four look-ups of six bits fit a byte, and 256 of their sums fit 16 bits. G groups of rows share each table.
+template <int G>
+inline void digits_of_groups(const uint8_t* packed, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
+    const size_t group_bytes = 2 * lanes * n_bytes;
+    Wide low[G], high[G];
+    const auto step = [&](size_t j, int halves) __attribute__((always_inline)) {
+        Bytes low_sum[G], high_sum[G];
+#pragma GCC unroll 4
+        for (int h = 0; h < halves; ++h) {
+            const Bytes low_table = load_table(digits + j * digits_per_byte + 32 * h);
+            const Bytes high_table = load_table(digits + j * digits_per_byte + 32 * h + 16);
+#pragma GCC unroll 2
+            for (int g = 0; g < G; ++g) {
+                const Bytes index = load_bytes(packed + g * group_bytes + (2 * j + h) * lanes);
+                const Bytes a = look_up_bytes(low_table, index), b = look_up_bytes(high_table, index);
+                low_sum[g] = h == 0 ? a : add_bytes(low_sum[g], a);
+                high_sum[g] = h == 0 ? b : add_bytes(high_sum[g], b);
+            }
+        }
+#pragma GCC unroll 2
+        for (int g = 0; g < G; ++g) {
+            low[g].add(low_sum[g]);
+            high[g].add(high_sum[g]);
+        }
+    };
+    size_t j = 0;
+    for (; j + 2 <= n_bytes; j += 2) step(j, 4);
+    if (j < n_bytes) step(j, 2);
+    for (int g = 0; g < G; ++g) add_digits(low[g], high[g], sums + g * lanes);
+}
+
+void add_all_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
+    size_t r = 0;
+    for (; r + 2 * lanes <= n_rows; r += 2 * lanes)
+        digits_of_groups<2>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
+    if (r < n_rows) digits_of_groups<1>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
+}
+
+void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes, uint8_t* packed) {
+    pack_halves(rows, row_stride, n_rows, n_bytes, packed);
+}
+
+#endif
+
 }  // namespace
 
 extern const ScoreKernels score_kernels;
-const ScoreKernels score_kernels = {look_up};
+#if defined(BILSH_BYTE_LANES)
+const ScoreKernels score_kernels = {look_up, lanes, pack, add_all_digits};
+#else
+const ScoreKernels score_kernels = {look_up, 0, nullptr, nullptr};
+#endif
 
 }  // namespace bilsh::BILSH_LEVEL
