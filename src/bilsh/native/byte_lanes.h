@@ -108,43 +108,59 @@ static inline void zip_twice(Bytes (&x)[4]) {
     x[3] = zip_high(b, d);
 }
 
-// `lanes` rows side by side: for each byte of a code, the low halves of all rows, then the high ones. n_rows is a multiple
-// of `lanes`; packed takes two bytes for each.
-static inline void pack_halves(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows,
-                               std::size_t n_bytes, std::uint8_t* packed) {
-    alignas(64) std::uint8_t last[lanes * 16] = {};
-    for (std::size_t r = 0; r < n_rows; r += lanes, rows += lanes * row_stride)
-        for (std::size_t j = 0; j < n_bytes; j += 16) {
-            const std::size_t n = n_bytes - j < 16 ? n_bytes - j : 16;
-            const std::uint8_t* from = rows + j;
-            std::size_t stride = row_stride;
-            if (n < 16) {  // not to read beyond the rows
-                for (std::size_t i = 0; i < lanes; ++i) __builtin_memcpy(last + 16 * i, from + i * row_stride, n);
-                from = last;
-                stride = 16;
+// Calls use(j, columns, n) for columns j .. j + n of `lanes` rows, n up to four: a register of rows for each.
+template <class Use>
+static inline void transpose_rows(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_bytes, const Use& use) {
+    alignas(64) std::uint8_t copy[lanes * 64];
+    for (std::size_t block = 0; block < n_bytes; block += 64) {
+        const std::size_t left = n_bytes - block < 64 ? n_bytes - block : 64;
+        const std::uint8_t* from = rows + block;
+        std::size_t stride = row_stride;
+        // Not to read beyond the rows; and rows a power of two apart would push each other out of the cache.
+        if (left % 16 != 0 || row_stride % 1024 == 0) {
+            if (left == 64) {
+                for (std::size_t i = 0; i < lanes; ++i) __builtin_memcpy(copy + 64 * i, from + i * row_stride, 64);
+            } else {
+                __builtin_memset(copy, 0, sizeof copy);
+                for (std::size_t i = 0; i < lanes; ++i) __builtin_memcpy(copy + 64 * i, from + i * row_stride, left);
             }
+            from = copy;
+            stride = 64;
+        }
+        for (std::size_t j = 0; j < left; j += 16) {
+            const std::size_t n = left - j < 16 ? left - j : 16;
             Bytes half[16];
 #pragma GCC unroll 4
             for (int i = 0; i < 4; ++i) {
                 Bytes x[4];
 #pragma GCC unroll 4
-                for (int k = 0; k < 4; ++k) x[k] = load_rows(from + (i + 4 * k) * stride, stride);
+                for (int k = 0; k < 4; ++k) x[k] = load_rows(from + j + (i + 4 * k) * stride, stride);
                 zip_twice(x);
 #pragma GCC unroll 4
                 for (int k = 0; k < 4; ++k) half[4 * i + k] = x[k];
             }
 #pragma GCC unroll 4
-            for (int i = 0; i < 4; ++i) {
+            for (std::size_t i = 0; i < 4; ++i) {
                 Bytes x[4] = {half[i], half[i + 4], half[i + 8], half[i + 12]};
                 zip_twice(x);
-                for (std::size_t k = 0; k < 4 && 4 * i + k < n; ++k) {
-                    std::uint8_t* out = packed + 2 * lanes * (4 * i + k);
-                    store_bytes(out, low_halves(x[k]));
-                    store_bytes(out + lanes, high_halves(x[k]));
-                }
+                if (4 * i < n) use(block + j + 4 * i, x, n - 4 * i < 4 ? n - 4 * i : 4);
             }
-            packed += 2 * lanes * n;
         }
+    }
+}
+
+// `lanes` rows side by side: for each byte of a code, the low halves of all rows, then the high ones. n_rows is a multiple
+// of `lanes`; packed takes two bytes for each.
+static inline void pack_halves(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows,
+                               std::size_t n_bytes, std::uint8_t* packed) {
+    for (std::size_t r = 0; r < n_rows; r += lanes, rows += lanes * row_stride, packed += 2 * lanes * n_bytes)
+        transpose_rows(rows, row_stride, n_bytes,
+                       [&](std::size_t j, const Bytes (&column)[4], std::size_t n) __attribute__((always_inline)) {
+                           for (std::size_t k = 0; k < n; ++k) {
+                               store_bytes(packed + 2 * lanes * (j + k), low_halves(column[k]));
+                               store_bytes(packed + 2 * lanes * (j + k) + lanes, high_halves(column[k]));
+                           }
+                       });
 }
 
 #endif

@@ -12,11 +12,11 @@ namespace bilsh {
 
 // With step s, every score lies within `error` of  constant + s * (sum of the digits of its half bytes).
 //
-// An entry t of a half byte's table is replaced by  least + s * round((t - least) / s),  from 0 to 4,095 steps. The error
-// of a sum is at most the sum over half bytes of the largest error of an entry; to it comes the rounding of the float32
-// score itself, which adds up to 128 entries, then the partial sums, then the bias: gamma_m * (|bias| + sum |entries|) with
-// gamma_m = m u / (1 - m u), u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). So a score
-// whose sum of digits is more than `margin` = 2 error / s below that of another is the smaller one.
+// An entry t of a half byte's table is replaced by  least + s * round((t - least) / s),  from 0 to 4,095 steps, and is off
+// by half a step at most. To the sum of these comes the rounding of the float32 score itself, which adds up to 128 entries,
+// then the partial sums, then the bias: gamma_m * (|bias| + sum |entries|) with gamma_m = m u / (1 - m u), u = 2^-24
+// (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). So a score whose sum of digits is more than
+// `margin` = 2 error / s below that of another is the smaller one.
 class Digits {
   public:
     void build(const Tables& tables, std::size_t n_bytes) {
@@ -25,32 +25,26 @@ class Digits {
         double size = std::fabs(double{tables.bias()});
         for (std::size_t half = 0; half < 2 * n_bytes; ++half) {
             const float* entry = tables.at(0) + 16 * half;
-            float least = entry[0], most = entry[0];
-            for (int p = 1; p < 16; ++p) {
-                least = std::min(least, entry[p]);
-                most = std::max(most, entry[p]);
-            }
-            widest = std::max(widest, most - least);
-            size += std::max(std::fabs(double{least}), std::fabs(double{most}));
+            const float low = least(entry), high = entry[15 ^ least_at(entry)];
+            widest = std::max(widest, high - low);
+            size += double{std::max(-low, high)};
         }
         const double step = double{widest} / most_digits;
-        if (!(step > 0.0) || !std::isfinite(size) || n_bytes > longest) return;
-        digits_.resize(n_bytes * digits_per_byte);
-        double error = 0.0;
         const float scale = static_cast<float>(1.0 / step);
+        if (!std::isfinite(size) || !std::isfinite(scale) || !(scale > 0.0f) || n_bytes > longest) return;
+        digits_.resize(n_bytes * digits_per_byte);
         for (std::size_t half = 0; half < 2 * n_bytes; ++half) {
             const float* entry = tables.at(0) + 16 * half;
             std::uint8_t* digit = digits_.data() + 32 * half;
-            const float least = *std::min_element(entry, entry + 16);
-            double worst = 0.0;
+            const float low = least(entry);
             for (int p = 0; p < 16; ++p) {
-                const int steps = std::min(static_cast<int>((entry[p] - least) * scale + 0.5f), most_digits);
-                worst = std::max(worst, std::fabs((double{entry[p]} - double{least}) - steps * step));
+                const int steps = std::min(static_cast<int>((entry[p] - low) * scale + 0.5f), most_digits);
                 digit[p] = static_cast<std::uint8_t>(steps % 64);
                 digit[16 + p] = static_cast<std::uint8_t>(steps / 64);
             }
-            error += worst;
         }
+        // Half a step, and what the four roundings above add to it: 4 * 4096 * 2^-24 of a step at most.
+        double error = 2.0 * static_cast<double>(n_bytes) * 0.501 * step;
         const double additions = 132.0 + static_cast<double>(n_bytes / score_block);
         error += additions * 0x1p-24 / (1.0 - additions * 0x1p-24) * size;
         // The doubles above are rounded too, by far less than a millionth.
@@ -74,6 +68,14 @@ class Digits {
     static std::size_t bytes(std::size_t n_bytes) { return n_bytes * digits_per_byte; }
 
   private:
+    // Sums grow with their terms, rounded or not: the least one has just the negative weights.
+    static unsigned least_at(const float* entry) {
+        unsigned pattern = 0;
+        for (unsigned b = 0; b < 4; ++b) pattern |= static_cast<unsigned>(entry[1u << b] < 0.0f) << b;
+        return pattern;
+    }
+    static float least(const float* entry) { return entry[least_at(entry)]; }
+
     static constexpr int most_digits = 4095;
     static constexpr std::size_t longest = std::numeric_limits<std::int32_t>::max() / (2 * most_digits) / 2;
 

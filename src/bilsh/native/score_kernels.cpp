@@ -105,42 +105,74 @@ void look_up(const uint8_t* const* rows, size_t n_rows, size_t n_bytes, const fl
 
 #if defined(BILSH_BYTE_LANES)
 
-// Four look-ups of six bits fit a byte, and 256 of their sums fit 16 bits. G groups of rows share each table.
+// Four look-ups of six bits fit a byte, and 256 of their sums fit 16 bits: one panel.
+struct DigitSums {
+    Wide low, high;
+    Bytes low_sum, high_sum;  // of the look-ups not yet added
+
+    void look_up_half(Bytes index, const uint8_t* digits, bool first) {
+        const Bytes a = look_up_bytes(load_table(digits), index), b = look_up_bytes(load_table(digits + 16), index);
+        low_sum = first ? a : add_bytes(low_sum, a);
+        high_sum = first ? b : add_bytes(high_sum, b);
+    }
+    void close() {
+        low.add(low_sum);
+        high.add(high_sum);
+    }
+};
+
+// G groups of rows share each table.
 template <int G>
 inline void digits_of_groups(const uint8_t* packed, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
     const size_t group_bytes = 2 * lanes * n_bytes;
-    Wide low[G], high[G];
+    DigitSums sum[G];
     const auto step = [&](size_t j, int halves) __attribute__((always_inline)) {
-        Bytes low_sum[G], high_sum[G];
 #pragma GCC unroll 4
-        for (int h = 0; h < halves; ++h) {
-            const Bytes low_table = load_table(digits + j * digits_per_byte + 32 * h);
-            const Bytes high_table = load_table(digits + j * digits_per_byte + 32 * h + 16);
+        for (int h = 0; h < halves; ++h)
 #pragma GCC unroll 2
-            for (int g = 0; g < G; ++g) {
-                const Bytes index = load_bytes(packed + g * group_bytes + (2 * j + h) * lanes);
-                const Bytes a = look_up_bytes(low_table, index), b = look_up_bytes(high_table, index);
-                low_sum[g] = h == 0 ? a : add_bytes(low_sum[g], a);
-                high_sum[g] = h == 0 ? b : add_bytes(high_sum[g], b);
-            }
-        }
+            for (int g = 0; g < G; ++g)
+                sum[g].look_up_half(load_bytes(packed + g * group_bytes + (2 * j + h) * lanes),
+                                    digits + j * digits_per_byte + 32 * h, h == 0);
 #pragma GCC unroll 2
-        for (int g = 0; g < G; ++g) {
-            low[g].add(low_sum[g]);
-            high[g].add(high_sum[g]);
-        }
+        for (int g = 0; g < G; ++g) sum[g].close();
     };
     size_t j = 0;
     for (; j + 2 <= n_bytes; j += 2) step(j, 4);
     if (j < n_bytes) step(j, 2);
-    for (int g = 0; g < G; ++g) add_digits(low[g], high[g], sums + g * lanes);
+    for (int g = 0; g < G; ++g) add_digits(sum[g].low, sum[g].high, sums + g * lanes);
 }
 
-void add_all_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
+void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
     size_t r = 0;
     for (; r + 2 * lanes <= n_rows; r += 2 * lanes)
         digits_of_groups<2>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
     if (r < n_rows) digits_of_groups<1>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
+}
+
+// For one query rows need not be packed: they are looked up as they are transposed.
+void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, const uint8_t* digits,
+                        std::int32_t* sums) {
+    for (size_t panel = 0; panel < n_bytes; panel += digit_panel) {
+        const size_t n = n_bytes - panel < digit_panel ? n_bytes - panel : digit_panel;
+        const uint8_t* tables = digits + panel * digits_per_byte;
+        DigitSums sum;
+        transpose_rows(rows + panel, row_stride, n,
+                       [&](size_t j, const Bytes (&column)[4], size_t columns) __attribute__((always_inline)) {
+                           const auto look_up_byte = [&](size_t k) __attribute__((always_inline)) {
+                               const uint8_t* table = tables + (j + k) * digits_per_byte;
+                               sum.look_up_half(low_halves(column[k]), table, k % 2 == 0);
+                               sum.look_up_half(high_halves(column[k]), table + 32, false);
+                           };
+#pragma GCC unroll 2
+                           for (size_t k = 0; k < 4; k += 2) {
+                               if (k >= columns) break;
+                               look_up_byte(k);
+                               if (k + 1 < columns) look_up_byte(k + 1);
+                               sum.close();
+                           }
+                       });
+        add_digits(sum.low, sum.high, sums);
+    }
 }
 
 void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes, uint8_t* packed) {
@@ -153,9 +185,9 @@ void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes,
 
 extern const ScoreKernels score_kernels;
 #if defined(BILSH_BYTE_LANES)
-const ScoreKernels score_kernels = {look_up, lanes, pack, add_all_digits};
+const ScoreKernels score_kernels = {look_up, lanes, pack, add_packed_digits, add_digits_of_rows};
 #else
-const ScoreKernels score_kernels = {look_up, 0, nullptr, nullptr};
+const ScoreKernels score_kernels = {look_up, 0, nullptr, nullptr, nullptr};
 #endif
 
 }  // namespace bilsh::BILSH_LEVEL

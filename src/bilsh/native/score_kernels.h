@@ -27,8 +27,11 @@ struct ScoreKernels {
     void (*pack)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, std::size_t n_bytes,
                  std::uint8_t* packed);
     // sums[r] += low + 64 high of all half bytes of n_bytes <= digit_panel bytes.
-    void (*add_digits)(const std::uint8_t* packed, std::size_t n_rows, std::size_t n_bytes, const std::uint8_t* digits,
-                       std::int32_t* sums);
+    void (*add_packed_digits)(const std::uint8_t* packed, std::size_t n_rows, std::size_t n_bytes,
+                              const std::uint8_t* digits, std::int32_t* sums);
+    // The same of `lanes` rows as they are, of any length.
+    void (*add_digits_of_rows)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_bytes,
+                               const std::uint8_t* digits, std::int32_t* sums);
 };
 
 }  // namespace bilsh

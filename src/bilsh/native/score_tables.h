@@ -24,10 +24,11 @@ class Tables {
         for (std::size_t half = 0; half < 2 * n_bytes; ++half) {
             float w[4];
             for (std::size_t b = 0; b < 4; ++b) w[b] = 4 * half + b < weights.bits ? row[4 * half + b] : 0.0f;
-            for (unsigned pattern = 0; pattern < 16; ++pattern) {
-                const auto term = [&](unsigned b) { return pattern >> b & 1 ? w[b] : 0.0f; };
-                values_[16 * half + pattern] = (term(0) + term(1)) + (term(2) + term(3));
-            }
+            const float low[4] = {0.0f, w[0] + 0.0f, 0.0f + w[1], w[0] + w[1]};
+            const float high[4] = {0.0f, w[2] + 0.0f, 0.0f + w[3], w[2] + w[3]};
+            float* entry = values_.data() + 16 * half;
+            for (unsigned h = 0; h < 4; ++h)
+                for (unsigned l = 0; l < 4; ++l) entry[4 * h + l] = low[l] + high[h];
         }
     }
     const float* at(std::size_t byte) const { return values_.data() + byte * floats_per_byte; }

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t worth_digits = 2048;      // rows; fewer are scored before the digits are made
 constexpr std::size_t queries_at_once = 64;     // that share packed rows
-constexpr std::size_t packed_bytes = 1 << 17;   // of the rows of a block, that stay in the second-level cache
+constexpr std::size_t worth_packing = 3;        // queries
+constexpr std::size_t cached_bytes = 1 << 18;   // that stay in the second-level cache until they are used
 
 // The rows that may be among the k best by the digits seen so far. A key is minus the sum of digits.
 struct Candidates {
@@ -70,8 +71,7 @@ class Batch {
         none.at_most = std::max<std::size_t>(set_.n / 4, 8 * k_);
         std::vector<Candidates> candidates(workers * queries.size(), none);
         for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].margin = digits_[queries[i % queries.size()]].margin();
-        const std::size_t lanes = kernels_.scores.lanes, n_bytes = std::max<std::size_t>(set_.bytes(), 1);
-        const std::size_t block = std::clamp<std::size_t>(packed_bytes / n_bytes, 2 * lanes, 256) / (2 * lanes) * (2 * lanes);
+        constexpr std::size_t block = 256;  // rows: tables pass by once for each block, and are long
         Grid(set_.n, block, queries.size(), queries_at_once, n_jobs_)
             .run(n_jobs_, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
                 Candidates* own = candidates.data() + static_cast<std::size_t>(worker) * queries.size();
@@ -100,19 +100,26 @@ class Batch {
     void look_at_block(std::size_t row, std::size_t n_rows, const std::size_t* queries, std::size_t n_queries,
                        Candidates* candidates, Space& space) {
         const std::size_t lanes = kernels_.scores.lanes, n_packed = n_rows / lanes * lanes;
-        space.packed.resize(2 * n_packed * digit_panel);
+        const bool packs = n_queries >= worth_packing;
+        if (packs) space.packed.resize(2 * n_packed * digit_panel);
         space.sums.assign(n_queries * n_rows, 0);
         space.chosen.resize(n_rows);
         std::size_t byte = 0;
         for (const Slab& slab : set_.slabs) {
             const std::uint8_t* rows = slab.data + row * slab.bytes;
-            touch(rows, n_rows * slab.bytes);
-            for (std::size_t j = 0; j < slab.bytes; j += digit_panel) {
+            if (packs && n_rows * slab.bytes <= cached_bytes) touch(rows, n_rows * slab.bytes);
+            for (std::size_t j = 0; packs && j < slab.bytes; j += digit_panel) {
                 const std::size_t n = std::min(digit_panel, slab.bytes - j);
                 kernels_.scores.pack(rows + j, slab.bytes, n_packed, n, space.packed.data());
                 for (std::size_t q = 0; q < n_queries; ++q)
-                    kernels_.scores.add_digits(space.packed.data(), n_packed, n, digits_[queries[q]].at(byte + j),
-                                               space.sums.data() + q * n_rows);
+                    kernels_.scores.add_packed_digits(space.packed.data(), n_packed, n, digits_[queries[q]].at(byte + j),
+                                                      space.sums.data() + q * n_rows);
+            }
+            for (std::size_t r = 0; !packs && r < n_packed; r += lanes) {
+                touch(rows + r * slab.bytes, lanes * slab.bytes);
+                for (std::size_t q = 0; q < n_queries; ++q)
+                    kernels_.scores.add_digits_of_rows(rows + r * slab.bytes, slab.bytes, slab.bytes,
+                                                       digits_[queries[q]].at(byte), space.sums.data() + q * n_rows + r);
             }
             for (std::size_t q = 0; q < n_queries; ++q)
                 for (std::size_t r = n_packed; r < n_rows; ++r)
