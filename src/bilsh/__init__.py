@@ -8,19 +8,21 @@ from bilsh.errors import (
     BilshError,
     CorruptEncoderError,
     CorruptStore,
+    CorruptStoreError,
     EncoderAdvice,
+    EncoderAdviceWarning,
     IncompatibleCodesError,
     InvalidInputError,
     InvalidTypeError,
     StoreBusy,
+    StoreBusyError,
 )
 
 if TYPE_CHECKING:
     from bilsh import theory
-    from bilsh.codes import Neighbors, hamming, pack, prefix, top_k, unpack, within
-    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
+    from bilsh.codes import hamming, pack, prefix, unpack
+    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder, encoder_from_bytes, load_encoder
     from bilsh.encoders.features import RandomFourierFeatures
-    from bilsh.encoders.file import encoder_from_bytes, load_encoder
     from bilsh.encoders.presets import (
         bilinear_angle,
         blsh_sik,
@@ -31,21 +33,26 @@ if TYPE_CHECKING:
     )
     from bilsh.estimates.intervals import Estimate, bits_needed, estimate
     from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
+    from bilsh.search.exact import top_k, within
     from bilsh.search.index import Index
-    from bilsh.store import Store
+    from bilsh.search.results import Matches, Neighbors
+    from bilsh.store import Batch, Store
 
     __version__: str
 
 __all__ = [
     "AngleEncoder",
     "AssumptionWarning",
+    "Batch",
     "Bilinear",
     "BilshError",
     "Circulant",
     "CorruptEncoderError",
     "CorruptStore",
+    "CorruptStoreError",
     "Dense",
     "EncoderAdvice",
+    "EncoderAdviceWarning",
     "Estimate",
     "Hadamard",
     "IncompatibleCodesError",
@@ -53,10 +60,12 @@ __all__ = [
     "InvalidInputError",
     "InvalidTypeError",
     "KernelEncoder",
+    "Matches",
     "Neighbors",
     "RandomFourierFeatures",
     "Store",
     "StoreBusy",
+    "StoreBusyError",
     "bilinear_angle",
     "bits_needed",
     "blsh_sik",
@@ -78,9 +87,8 @@ __all__ = [
 
 # Loaded when first asked for: importing scikit-learn alone takes longer than answering a query.
 _HOMES = {
-    "codes": ("Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"),
-    "encoders.file": ("encoder_from_bytes", "load_encoder"),
-    "encoders.estimators": ("AngleEncoder", "KernelEncoder"),
+    "codes": ("hamming", "pack", "prefix", "unpack"),
+    "encoders.estimators": ("AngleEncoder", "KernelEncoder", "encoder_from_bytes", "load_encoder"),
     "estimates.intervals": ("Estimate", "bits_needed", "estimate"),
     "encoders.features": ("RandomFourierFeatures",),
     "encoders.presets": (
@@ -92,8 +100,10 @@ _HOMES = {
         "lsh_sik",
     ),
     "projections": ("Bilinear", "Circulant", "Dense", "Hadamard"),
+    "search.exact": ("top_k", "within"),
     "search.index": ("Index",),
-    "store": ("Store",),
+    "search.results": ("Matches", "Neighbors"),
+    "store": ("Batch", "Store"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -28,12 +28,20 @@ class CorruptEncoderError(BilshError, ValueError):
     """An encoder file is damaged, cut short, or not an encoder file at all."""
 
 
-class CorruptStore(BilshError, OSError):
+class CorruptExportError(BilshError, ValueError):
+    """A file does not hold what `bilsh export` wrote; the message names it."""
+
+
+class CorruptStoreError(BilshError, OSError):
     """A store's file is damaged or missing; the message names the file and, where known, the block."""
 
 
-class StoreBusy(BilshError, OSError):
-    """Another process holds the store's write lock."""
+class StoreBusyError(BilshError, OSError):
+    """Another writer has the store, or was there first."""
+
+
+CorruptStore, StoreBusy = CorruptStoreError, StoreBusyError
+"""Old names of these two."""
 
 
 class MissingPackageError(BilshError, ImportError):
@@ -48,8 +56,12 @@ class AssumptionWarning(UserWarning):
     """A published statement was evaluated where its assumptions do not hold."""
 
 
-class EncoderAdvice(UserWarning):
-    """The data at hand suggest another encoder; silence it by category if the choice is deliberate."""
+class EncoderAdviceWarning(UserWarning):
+    """Measured on the data at hand, another encoder finds more neighbours. Fitting alone never warns."""
+
+
+EncoderAdvice = EncoderAdviceWarning
+"""Its old name."""
 
 
 _SOURCES = {

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+from bilsh.cli import schema
+
 COMMAND = [sys.executable, "-m", "bilsh.cli"]
 
 
@@ -27,8 +29,21 @@ def bilsh(*arguments, cwd=None, code=0, **more):
 
 
 def answer(*arguments, **more):
-    """Run it with --json and parse its answer."""
-    return json.loads(bilsh(*arguments, "--json", **more).stdout)
+    """Run it with --json and parse its answer, whose keys must be those of the schema."""
+    return checked(bilsh(*arguments, "--json", **more).stdout)
+
+
+def checked(text):
+    """Parse an answer and hold it against the schema."""
+    found = json.loads(text)
+    assert found.pop("schema") == 1
+    command = found.pop("command")
+    if command in schema.ANSWERS:
+        assert list(found) == list(schema.ANSWERS[command])
+    for result in found.get("results", ()):
+        for neighbor in result["neighbors"]:
+            assert list(neighbor) == list(schema.NEIGHBOR)
+    return found
 
 
 def complaint(*arguments, code=1, **more):

@@ -14,8 +14,6 @@ from sklearn.datasets import load_digits
 import bilsh
 from bilsh.encoders import file as encoder_file
 
-pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
-
 DIGITS = load_digits().images
 
 

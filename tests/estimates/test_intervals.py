@@ -1,5 +1,7 @@
 """Estimates: exact at their limits, monotone, and calibrated on real data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,11 +10,8 @@ from sklearn.datasets import load_digits
 import bilsh
 from bilsh import datasets, theory
 from bilsh.estimates import intervals as estimates
-from bilsh.estimates.calibration import calibration_of
 from bilsh.theory.orthogonality import OrthogonalPairs, linear_covariance
 from support import SEED, assert_mean
-
-pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
 
 DIGITS = load_digits().images
 
@@ -118,8 +117,7 @@ def test_orthogonal_factors_vary_as_the_correction_says():
         codes = encoder.transform(X)
         fractions.append(int(bilsh.hamming(codes[0], codes[1])) / 25)
     p = float(theory.expected_hamming(1.5 * spectrum, thresholds="zero"))
-    calibration = calibration_of(encoder)
-    calibration.shape = spectrum
+    calibration = replace(encoder.coder_, spectrum=spectrum).calibration
     expected = p * (1 - p) / float(calibration.effective_bits(np.array(p)))
     assert_mean(np.square(np.array(fractions) - p), expected, detects=0.4 * expected)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from bilsh import StoreBusy
+from bilsh import StoreBusyError
 
 SECTOR = 512
 
@@ -146,7 +146,7 @@ class SimulatedDisk:
     def lock(self, path):
         self.step("lock", path)
         if path in self.locked:
-            raise StoreBusy("busy")
+            raise StoreBusyError("busy")
         if path.name not in self.folder(path.parent).seen:
             self.folder(path.parent).put(path.name, Inode())
         self.locked.add(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from makers import make_encoder
 
-from bilsh import Store, hamming
+from bilsh import Batch, Store, hamming
 from bilsh.store import change, inputs, segment
 
 BATCH = 4096
@@ -28,7 +28,7 @@ def main(path, n_items, headroom, flush):
     resource.setrlimit(resource.RLIMIT_AS, (used + (headroom << 20),) * 2)
     starts = range(0, n_items, BATCH)
     with Store.create(path, encoder) as store:
-        store.add_codes(codes_of(start, 1024) for start in starts)
+        store.add_codes(Batch(codes_of(start, 1024)) for start in starts)
         check(store, n_items)
         store.delete(np.arange(1, n_items, 5))
         store.compact()
@@ -54,7 +54,7 @@ def search(store, encoder):
     code = encoder.transform(query)
     nearest = min(int(hamming(code, items.codes).min()) for items in store.batches(4096))
     for mode in ("hamming", "progressive"):
-        found = store.search(query, k=3, mode=mode, similarity=None)
+        found = store.search(query, k=3, mode=mode)
         if found.distances[0, 0] != nearest:
             raise AssertionError(f"{mode}: nearest at {found.distances[0, 0]}, not at {nearest}")
         if not np.array_equal(hamming(code, store.get(found.ids[0]).codes), found.distances):

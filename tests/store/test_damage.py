@@ -8,7 +8,7 @@ import pytest
 from disks import SimulatedDisk
 from makers import TORTURE, content, make_encoder, make_items
 
-from bilsh import CorruptStore, Store
+from bilsh import CorruptStoreError, Store
 
 WHERE = Path("/store")
 KINDS = ("int", "str")
@@ -49,7 +49,7 @@ def judge(files, expected, damaged):
     """True when the damage is reported with the name of a damaged file, False when it does no harm."""
     try:
         found = answers(SimulatedDisk.holding(WHERE, files))
-    except CorruptStore as error:
+    except CorruptStoreError as error:
         report = str(error)
     else:
         report = None
@@ -133,7 +133,7 @@ def test_flipped_bytes_on_a_real_disk(tmp_path, kind, mmap):
             report = None
             try:
                 found = answers(None, tmp_path / "store", mmap=mmap)
-            except CorruptStore as error:
+            except CorruptStoreError as error:
                 report = str(error)
             assert path.name in report if report else found == expected
         path.write_bytes(whole)
@@ -148,7 +148,7 @@ def test_verify_finds_what_has_not_been_touched_yet(tmp_path):
     segment.write_bytes(data)
     with Store.open(tmp_path / "store") as store:
         store.verify()
-        with pytest.raises(CorruptStore, match=f"{segment.name} block 0"):
+        with pytest.raises(CorruptStoreError, match=f"{segment.name} block 0"):
             store.verify(deep=True)
 
 
@@ -158,7 +158,7 @@ def test_repair_goes_back_to_the_version_before(tmp_path):
     with Store.open(where, version=3) as store:
         earlier = content(store)
     (where / "m-0000000004.json").write_bytes(b"{}")
-    with pytest.raises(CorruptStore, match=r"m-0000000004\.json"):
+    with pytest.raises(CorruptStoreError, match=r"m-0000000004\.json"):
         Store.open(where, "a")
     assert [(v.version, v.items, v.problem is None) for v in Store.versions(where)] == [
         (3, 17, True),
@@ -176,7 +176,7 @@ def test_repair_after_the_newest_manifest_vanished(tmp_path):
     where = tmp_path / "store"
     build(None, where, "str")
     (where / "m-0000000004.json").unlink()
-    with pytest.raises(CorruptStore, match=r"m-0000000004\.json is missing"):
+    with pytest.raises(CorruptStoreError, match=r"m-0000000004\.json is missing"):
         Store.open(where)
     assert Store.repair(where, 3) == 5
     assert len(Store.open(where)) == 17
@@ -189,5 +189,5 @@ def test_repair_refuses_a_damaged_version(tmp_path):
         data = bytearray(path.read_bytes())
         data[-100] ^= 1
         path.write_bytes(data)
-    with pytest.raises(CorruptStore, match="damaged too"):
+    with pytest.raises(CorruptStoreError, match="damaged too"):
         Store.repair(where, 3)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from makers import TORTURE
 from test_damage import answers, build
 
-from bilsh import BilshError, CorruptStore, Store
+from bilsh import BilshError, CorruptStoreError, Store
 from bilsh.store.manifest import decode_manifest
 from bilsh.store.sections import HEADER, FileRef, SectionFile
 
@@ -120,7 +120,7 @@ odd_numbers = st.sampled_from([-1, 0, 1, 7, 8, 255, 2**31, 2**32 - 1, 2**62, 2**
 @given(data=st.binary(max_size=300))
 def test_any_bytes_as_manifest(data):
     for text in (data, sealed(data)):
-        with pytest.raises(CorruptStore), little_memory():
+        with pytest.raises(CorruptStoreError), little_memory():
             decode_manifest(text, "m-0000000001.json")
 
 
@@ -176,18 +176,18 @@ def test_sections_that_lie(files, data):
 def test_any_bytes_as_sections(data):
     disk = SimulatedDisk.holding(WHERE, {"s-0123456789abcdef.seg": data})
     ref = FileRef("s-0123456789abcdef.seg", len(data), hashlib.sha256(data[:HEADER]).hexdigest())
-    with pytest.raises(CorruptStore), little_memory():
+    with pytest.raises(CorruptStoreError), little_memory():
         SectionFile(disk.open(WHERE / ref.file), ref, b"SEGM", "0" * 64, True)
 
 
 def test_deep_json_is_refused():
     deep = b"[" * 100_000 + b"]" * 100_000
-    with pytest.raises(CorruptStore), little_memory():
+    with pytest.raises(CorruptStoreError), little_memory():
         decode_manifest(sealed(deep), "m-0000000001.json")
 
 
 def test_huge_manifests_are_not_read(files):
-    with pytest.raises(CorruptStore, match="at most"), little_memory():
+    with pytest.raises(CorruptStoreError, match="at most"), little_memory():
         answers(SimulatedDisk.holding(WHERE, files | {newest_manifest(files): bytes(17 << 20)}))
 
 
@@ -200,5 +200,5 @@ def test_rows_are_never_taken_from_outside(files):
     sections = Store.open(WHERE, _disk=disk).segments[0].file.sections
     section = sections.get("order") or sections["hash_rows"]
     content[section.offset : section.offset + 8] = np.frombuffer(np.int64(10**6).tobytes(), np.uint8)
-    with pytest.raises(CorruptStore, match="points outside"):
+    with pytest.raises(CorruptStoreError, match="points outside"):
         answers(SimulatedDisk.holding(WHERE, resealed(files, name, content.tobytes())))

@@ -10,6 +10,7 @@ from makers import N_FEATURES, content, make_encoder, make_items
 
 from bilsh import (
     AngleEncoder,
+    Batch,
     BilshError,
     IncompatibleCodesError,
     InvalidInputError,
@@ -40,13 +41,27 @@ BAD_CALLS = {
     # ids
     "twice the same id": (lambda s: s.add(X, [7, 8, 7]), InvalidInputError, "7 occurs more than once"),
     "twice the same id in a stream": (
-        lambda s: s.add(iter([X, X]), iter([[7, 8, 9], [10, 11, 9]])), InvalidInputError, "9 occurs in more than",
+        lambda s: s.add(iter([Batch(X, [7, 8, 9]), Batch(X, [10, 11, 9])])), InvalidInputError, "9 occurs in more than",
     ),
     "id in use": (lambda s: s.add(X, [7, 8, 0]), InvalidInputError, "id 0 is in the store already.*upsert"),
     "too few ids": (lambda s: s.add(X, [7, 8]), InvalidInputError, "X has 3 rows, ids has 2"),
-    "too few ids for a stream": (lambda s: s.add(iter([X]), [7, 8]), InvalidInputError, "3 rows, ids has 2"),
-    "too many ids for a stream": (lambda s: s.add(iter([X]), range(7, 11)), InvalidInputError, "more entries than"),
-    "ids stream ends early": (lambda s: s.add(iter([X, X]), iter([[7, 8, 9]])), InvalidInputError, "has 0"),
+    "too few ids for a stream": (
+        lambda s: s.add(iter([Batch(X, [7, 8])])), InvalidInputError, "3 rows, ids has 2",
+    ),
+    "ids beside a stream": (
+        lambda s: s.add(iter([X]), [7, 8, 9]), InvalidTypeError, r"ids must be part.*Batch\(X, ids, metadata\)",
+    ),
+    "streams side by side": (
+        lambda s: s.add(iter([X]), iter([[7, 8, 9]]), metadata=iter([[1, 2, 3]])), InvalidTypeError, "ids and metadata",
+    ),
+    "a stream of arrays": (lambda s: s.add(iter([X])), InvalidTypeError, r"bilsh\.Batch objects; got ndarray"),
+    "a stream of codes": (lambda s: s.add_codes(iter([CODES])), InvalidTypeError, r"Write Batch\(codes"),
+    "an iterator of ids": (lambda s: s.add(X, iter([7, 8, 9])), InvalidTypeError, "ids must be a sequence"),
+    "vectors beside items": (lambda s: s.add(Batch(X, vectors=X)), InvalidInputError, "ready codes only"),
+    "upsert of a stream without ids": (lambda s: s.upsert(iter([Batch(X)])), InvalidInputError, "needs ids"),
+    "masked items": (lambda s: s.add(np.ma.masked_array(X, X > 9)), InvalidTypeError, "masked"),
+    "masked ids": (lambda s: s.add(X, np.ma.masked_array([7, 8, 9], [0, 1, 0])), InvalidTypeError, "masked"),
+    "ragged items": (lambda s: s.add([[1.0, 2.0], [3.0]]), InvalidInputError, "rectangular"),
     "fractional ids": (lambda s: s.add(X, [7.0, 8.0, 9.0]), InvalidTypeError, "integers or strings; got float64"),
     "a boolean among ids": (lambda s: s.add(X, [7, True, 300]), InvalidTypeError, r"got bool: ids\[1\] is True"),
     "a boolean among ids of codes": (lambda s: s.add_codes(CODES, [7, 8, np.True_]), InvalidTypeError, r"ids\[2\]"),
@@ -85,7 +100,7 @@ BAD_CALLS = {
     "wrong number of features": (lambda s: s.add(X[:, :5]), ValueError, "5 features"),
     "one item without its axis": (lambda s: s.add(X[0]), InvalidInputError, r"shape \(12,\)"),
     "no columns": (lambda s: s.add(X[:, :0]), BilshError, "0"),
-    "bad batch in a stream": (lambda s: s.add(iter([X, spoiled(np.nan)])), BilshError, "(?i)nan"),
+    "bad batch in a stream": (lambda s: s.add(map(Batch, [X, spoiled(np.nan)])), BilshError, "(?i)nan"),
     "NaN in upsert": (lambda s: s.upsert(spoiled(np.nan), [0, 1, 2]), BilshError, "(?i)nan"),
     # codes
     "unpacked codes": (lambda s: s.add_codes(np.ones((3, 603), bool)), InvalidTypeError, "uint8.*bilsh.pack"),
@@ -154,7 +169,7 @@ def test_string_stores_refuse_bad_keys(tmp_path):
         with pytest.raises(InvalidInputError, match="'b' occurs more than once"):
             store.add(X[:2], ["b", "b"])
         with pytest.raises(InvalidInputError, match="'b' occurs in more than one batch"):
-            store.add(iter([X[:1], X[:1]]), iter([["b"], ["b"]]))
+            store.add(Batch(X[:1], ["b"]) for _ in range(2))
         with pytest.raises(InvalidTypeError, match="cannot be left out"):
             store.add(X[:1])
         assert list(content(store)) == ["a"]

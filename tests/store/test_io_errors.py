@@ -10,7 +10,7 @@ from disks import SimulatedDisk
 from makers import TORTURE, content, make_encoder, make_items
 from test_power_loss import STEPS
 
-from bilsh import Store, StoreBusy
+from bilsh import Store, StoreBusyError
 from bilsh.store.manifest import version_of
 
 WHERE = Path("/store")
@@ -151,7 +151,7 @@ def test_a_writer_that_lost_the_race_is_told(monkeypatch):
     disk.locked.clear()
     with Store.open(WHERE, "a", _disk=disk) as other:
         other.add(make_items(1))
-    with pytest.raises(StoreBusy, match="first"):
+    with pytest.raises(StoreBusyError, match="first"):
         store.add(make_items(1))
     assert len(Store.open(WHERE, _disk=disk)) == 2
 

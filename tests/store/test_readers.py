@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from makers import TORTURE, content, make_encoder, make_items
 
-from bilsh import InvalidInputError, Store, StoreBusy
+from bilsh import InvalidInputError, Store, StoreBusyError
 
 ITEMS = 30
 
@@ -64,9 +64,9 @@ def test_a_reader_keeps_its_version_until_it_refreshes(tmp_path):
 
 def test_one_writer_at_a_time(tmp_path):
     with Store.create(tmp_path / "store", make_encoder()) as store:
-        with pytest.raises(StoreBusy, match="mode='r'"):
+        with pytest.raises(StoreBusyError, match="mode='r'"):
             Store.open(tmp_path / "store", "a")
-        with pytest.raises(StoreBusy):
+        with pytest.raises(StoreBusyError):
             Store.repair(tmp_path / "store", 1)
         other = f"from bilsh import Store; Store.open({str(tmp_path / 'store')!r}, 'a')"
         run = subprocess.run(
@@ -76,7 +76,7 @@ def test_one_writer_at_a_time(tmp_path):
             cwd=Path(__file__).parent,
             check=False,
         )
-        assert "StoreBusy" in run.stderr
+        assert "StoreBusyError" in run.stderr
         store.add(make_items(1))
     Store.open(tmp_path / "store", "a").close()
 
@@ -84,7 +84,7 @@ def test_one_writer_at_a_time(tmp_path):
 def test_a_forked_child_may_not_write_with_its_parents_store(tmp_path, monkeypatch):
     with Store.create(tmp_path / "store", make_encoder()) as store:
         monkeypatch.setattr(os, "getpid", lambda: -1)
-        with pytest.raises(StoreBusy, match="parent process"):
+        with pytest.raises(StoreBusyError, match="parent process"):
             store.add(make_items(1))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from makers import N_FEATURES, content, make_encoder, make_items
 
-from bilsh import AngleEncoder, Store
+from bilsh import AngleEncoder, Batch, Store
 from bilsh.codes import slab_widths
 from bilsh.store import change, inputs
 from bilsh.store.manifest import SegmentRef
@@ -92,9 +92,10 @@ def test_streams_and_arrays_store_the_same(tmp_path, monkeypatch):
     ways = [
         lambda s: s.add(X, ids, metadata=notes),
         lambda s: s.add(np.load(tmp_path / "X.npy", mmap_mode="r"), ids.tolist(), metadata=notes),
-        lambda s: s.add((X[p] for p in parts), ids, metadata=notes),
-        lambda s: s.add((X[p].tolist() for p in parts[1:]), (ids[p] for p in parts[1:]), metadata=notes),
-        lambda s: s.add_codes((ENCODER.transform(X[p]) for p in parts[1:]), ids, metadata=notes),
+        lambda s: s.add(Batch(X[p], ids[p], notes[p]) for p in parts),
+        lambda s: s.add([Batch(X[p].tolist(), ids[p].tolist(), notes[p]) for p in parts[1:]], n_jobs=2),
+        lambda s: s.add_codes(Batch(ENCODER.transform(X[p]), ids[p], notes[p]) for p in parts[1:]),
+        lambda s: s.upsert((Batch(X[p], ids[p], notes[p]) for p in parts), n_jobs=2),
     ]
     found = []
     for number, way in enumerate(ways):
@@ -114,7 +115,7 @@ def test_a_stream_may_use_one_buffer_again(store):
         buffer = np.empty_like(codes[:3])
         for start in (0, 3, 6):
             buffer[:] = codes[start : start + 3]
-            yield buffer
+            yield Batch(buffer)
         buffer[:] = 0
 
     store.add_codes(stream())

@@ -5,7 +5,6 @@ One thread, k = 10, delta = 0.01. Recall is that of the full scan's neighbours, 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from bilsh.benchmark.sizes import Size
 from bilsh.benchmark.targets import Check, Race
 from bilsh.codes import Codes
 from bilsh.datasets import digits, mnist
-from bilsh.errors import EncoderAdvice, MissingPackageError, optional
+from bilsh.errors import MissingPackageError, optional
 
 K, N_QUERIES, FEW = 10, 100, 20
 PROGRESSIVE, FULL = "progressive", "full scan"
@@ -43,9 +42,7 @@ def cases(size: Size) -> Iterator[tuple[str, Codes]]:
     images = (digits() if small else mnist()).X.astype(np.float32)
     data, n_bits = ("digits", 1_024) if small else ("MNIST", 16_384)
     for encoder in (bilsh.KernelEncoder(n_bits, random_state=0), bilsh.AngleEncoder(n_bits, random_state=0)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EncoderAdvice)
-            codes = encoder.fit(images[N_QUERIES:]).transform(images)
+        codes = encoder.fit(images[N_QUERIES:]).transform(images)
         yield f"{data}, {type(encoder).__name__}, {n_bits:,} bits", codes
     n, centres, n_bytes = (2_000, 50, 64) if small else (1_000_000, 10_000, 512)
     yield f"{n:,} clustered, {8 * n_bytes:,} bits", clustered(n, n_bytes, centres, 0.1)

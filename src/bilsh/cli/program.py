@@ -14,7 +14,8 @@ import typer
 from typer.core import TyperGroup
 
 from bilsh.cli import show
-from bilsh.errors import BilshError, CorruptEncoderError, CorruptStore
+from bilsh.cli.words import for_users
+from bilsh.errors import BilshError, CorruptEncoderError, CorruptExportError, CorruptStoreError
 
 FAILED, DAMAGED, INTERRUPTED = 1, 3, 130
 
@@ -44,7 +45,7 @@ class Program(TyperGroup):
             if show.switches.debug:
                 raise
             show.complain(_sentence(error))
-            damaged = isinstance(error, CorruptStore | CorruptEncoderError)
+            damaged = isinstance(error, CorruptStoreError | CorruptEncoderError | CorruptExportError)
             raise typer.Exit(DAMAGED if damaged else FAILED) from None
 
 
@@ -66,12 +67,12 @@ def _sentence(error: BaseException) -> str:
         text = f"{error.strerror or error}{where}."
         if not error.strerror:
             text = str(error)
-        return " ".join([text, *getattr(error, "__notes__", [])])
-    return str(error)
+        return for_users(" ".join([text, *getattr(error, "__notes__", [])]))
+    return for_users(str(error))
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, *rest: Any, **more: Any) -> None:
-    show.note(f"note: {message}")
+    show.note(f"note: {for_users(str(message))}")
 
 
 def main() -> None:

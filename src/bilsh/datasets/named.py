@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.files import read_idx, replace_file
+from bilsh.datasets.files import read_idx
 from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.files import replace_file
 
 # File names and md5 of the uncompressed files, in the order of the 70,000 images.
 _MNIST_MD5 = {

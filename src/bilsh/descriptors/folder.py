@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bilsh.datasets.files import read_npy, replace_file
+from bilsh.datasets.files import read_npy
 from bilsh.datasets.images import ImageFolder, SkippedImage, images, read_gray
 from bilsh.descriptors.kinds import Descriptor, Progress
 from bilsh.errors import BilshError, InvalidInputError, optional
+from bilsh.files import replace_file
 
 _CHUNK = 16
 # Raise it when a descriptor's values change, so that older caches are not taken for the new values.

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bilsh.datasets.files import replace_file
 from bilsh.datasets.named import cache_folder
 from bilsh.errors import BilshError, InvalidInputError, optional
 from bilsh.experiments import beyond, bounds, cost, covariance, equal_time, flickr, mnist, plots, report, rff
 from bilsh.experiments.base import Experiment
 from bilsh.experiments.inputs import Inputs
 from bilsh.experiments.runner import Record, read_record, run, write_record
+from bilsh.files import replace_file
 
 FIGURES: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import datasets
-from bilsh.datasets.files import replace_file
 from bilsh.datasets.images import ImageFolder
 from bilsh.descriptors import Vlad, describe, learn_codebook, sift, vlad
 from bilsh.errors import DataNotFoundError, InvalidInputError, optional
 from bilsh.evaluation import GroundTruth, ground_truth
 from bilsh.experiments.pictures import N_PICTURES, write_pictures
+from bilsh.files import replace_file
 
 COPIES = {"half size": (0.5, 1.0), "central crop": (1.0, 0.75)}
 """Near-duplicates of a photograph: (scale, share of either side that is kept)."""

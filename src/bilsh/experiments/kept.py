@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bilsh.datasets.files import replace_file
 from bilsh.errors import DataNotFoundError
 from bilsh.experiments import plots
 from bilsh.experiments.base import Experiment, Tables
 from bilsh.experiments.runner import columns_of, read_record, to_csv
+from bilsh.files import replace_file
 
 PAGE = "README.md"
 

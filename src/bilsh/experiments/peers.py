@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bilsh
-from bilsh.codes import pack, top_k
+from bilsh.codes import pack
 from bilsh.errors import MissingPackageError, optional
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.base import Rows
 from bilsh.experiments.retrieval import asymmetric_scores, fitted
+from bilsh.search.exact import top_k
 
 Floats = NDArray[np.float32]
 Found = NDArray[np.int64]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bilsh.datasets.files import replace_file
 from bilsh.errors import optional
 from bilsh.experiments.base import Rows, column, distinct, select
+from bilsh.files import replace_file
 
 # Okabe and Ito: distinguishable with any colour vision, and in gray by their line styles.
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE = (

@@ -23,9 +23,9 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from bilsh import __version__, _native
-from bilsh.datasets.files import replace_file
 from bilsh.experiments.base import Experiment, Part, Row, Rows, Tables
 from bilsh.experiments.inputs import Inputs
+from bilsh.files import replace_file
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "opencv-python-headless", "faiss-cpu")
 

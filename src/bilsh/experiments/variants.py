@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import bilsh
-from bilsh.encoders.estimators import Encoder
+from bilsh.encoders.base import Encoder
 
 DENSE, PAPER, OURS = (
     "dense, as in the paper",

@@ -381,9 +381,9 @@ size_t select(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
 
 extern const HammingKernels hamming_kernels;
 #if defined(__AVX512VPOPCNTDQ__)
-const HammingKernels hamming_kernels = {tile, pack, tile_packed, gather, select, nullptr};
+const HammingKernels hamming_kernels = {tile, pack, tile_packed, gather, select};
 #else
-const HammingKernels hamming_kernels = {tile, nullptr, nullptr, gather, select, nullptr};
+const HammingKernels hamming_kernels = {tile, nullptr, nullptr, gather, select};
 #endif
 
 }  // namespace bilsh::BILSH_LEVEL

@@ -40,23 +40,6 @@ struct HammingKernels {
                    const std::uint8_t* query, std::size_t n_bytes, std::int32_t* out);
     // Writes the ascending positions i with values[i] <= limit and returns how many; `out` has room for n.
     std::size_t (*select)(const std::int32_t* values, std::size_t n, std::int32_t limit, std::uint32_t* out);
-    const HammingProduct* product;  // null where there is none
 };
-
-namespace portable {
-extern const HammingKernels hamming_kernels;
-}
-namespace avx2 {
-extern const HammingKernels hamming_kernels;
-}
-namespace avx512 {
-extern const HammingKernels hamming_kernels;
-}
-namespace amx {
-extern const HammingProduct hamming_product;
-}
-
-// The kernels of the level in force.
-const HammingKernels& hamming_kernels();
 
 }  // namespace bilsh

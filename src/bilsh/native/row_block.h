@@ -8,7 +8,7 @@
 
 #include "blocks.h"
 #include "hamming.h"
-#include "hamming_kernels.h"
+#include "kernels.h"
 
 namespace bilsh {
 
@@ -23,7 +23,7 @@ inline constexpr std::size_t worth_expanding = 128;  // queries
 class QueryBlock {
   public:
     // The bytes of a query lie one after the other; those of the n_rows rows in slabs.
-    QueryBlock(const HammingKernels& kernels, const Queries& queries, const Slab* slabs, std::size_t n_slabs,
+    QueryBlock(const Kernels& kernels, const Queries& queries, const Slab* slabs, std::size_t n_slabs,
                std::size_t n_rows)
         : queries_(queries),
           expands_(kernels.product && queries.n >= worth_expanding && queries.n <= fitting(queries.bytes) &&
@@ -46,7 +46,7 @@ class QueryBlock {
         }
         const std::vector<std::uint8_t> zeros(queries.bytes);
         start_.resize(16 * padded);  // the distances from zero
-        kernels.tile(zeros.data(), 0, 16, queries.data, queries.bytes, queries.n, queries.bytes, start_.data(), 16, false);
+        kernels.hamming.tile(zeros.data(), 0, 16, queries.data, queries.bytes, queries.n, queries.bytes, start_.data(), 16, false);
     }
 
     QueryBlock(const QueryBlock&) = delete;
@@ -54,7 +54,7 @@ class QueryBlock {
 
     // Expanded queries are held to about 64 MB: more are compared one batch after the other. (Codes of more than 64 KB
     // are not expanded at all, since too few would share the work.)
-    static std::size_t at_most(const HammingKernels& kernels, const Queries& queries) {
+    static std::size_t at_most(const Kernels& kernels, const Queries& queries) {
         const std::size_t n = fitting(queries.bytes);
         return kernels.product && n >= worth_expanding ? n : queries.n;
     }
@@ -82,7 +82,7 @@ class QueryBlock {
 
 class RowBlock {
   public:
-    explicit RowBlock(const HammingKernels& kernels) : kernels_(kernels) {}
+    explicit RowBlock(const Kernels& kernels) : kernels_(kernels) {}
 
     // Rows [row, row + n_rows) of some slabs, about to meet n_queries of the queries: packing pays from a few on.
     void load(const QueryBlock& queries, const Slab* slabs, std::size_t n_slabs, std::size_t row, std::size_t n_rows,
@@ -92,14 +92,14 @@ class RowBlock {
         row_ = row;
         n_rows_ = n_rows;
         stride_ = ceil_div(n_rows, product_rows) * product_rows + 16;  // rows a power of two apart would share cache sets
-        n_packed_ = !queries.expands_ && kernels_.pack && n_queries >= 8 ? n_rows / 8 * 8 : 0;
+        n_packed_ = !queries.expands_ && kernels_.hamming.pack && n_queries >= 8 ? n_rows / 8 * 8 : 0;
         if (n_packed_ == 0) return;
         std::size_t words = 0;
         for (std::size_t s = 0; s < n_slabs; ++s) words += packed_words(n_packed_, slabs[s].bytes);
         if (words + 7 > words_.size()) words_.resize(words + 7);
         std::uint64_t* target = align_64(words_);
         for (std::size_t s = 0; s < n_slabs; ++s) {
-            kernels_.pack(slabs[s].data + row * slabs[s].bytes, slabs[s].bytes, n_packed_, slabs[s].bytes, target);
+            kernels_.hamming.pack(slabs[s].data + row * slabs[s].bytes, slabs[s].bytes, n_packed_, slabs[s].bytes, target);
             target += packed_words(n_packed_, slabs[s].bytes);
         }
     }
@@ -125,10 +125,10 @@ class RowBlock {
             const Slab& slab = slabs_[s];
             const bool add = s != 0;
             if (n_packed_ != 0)
-                kernels_.tile_packed(packed, n_packed_, queries, query_stride, n, slab.bytes, align_64(distances_), stride_,
+                kernels_.hamming.tile_packed(packed, n_packed_, queries, query_stride, n, slab.bytes, align_64(distances_), stride_,
                                      add);
             if (n_packed_ < n_rows_)
-                kernels_.tile(slab.data + (row_ + n_packed_) * slab.bytes, slab.bytes, n_rows_ - n_packed_, queries,
+                kernels_.hamming.tile(slab.data + (row_ + n_packed_) * slab.bytes, slab.bytes, n_rows_ - n_packed_, queries,
                               query_stride, n, slab.bytes, align_64(distances_) + n_packed_, stride_, add);
             packed += packed_words(n_packed_, slab.bytes);
             queries += slab.bytes;
@@ -146,7 +146,7 @@ class RowBlock {
         }
     }
 
-    const HammingKernels& kernels_;
+    const Kernels& kernels_;
     const Slab* slabs_ = nullptr;
     std::size_t n_slabs_ = 0, row_ = 0, n_rows_ = 0, n_packed_ = 0, stride_ = 0;
     std::vector<std::uint64_t> words_;

@@ -23,6 +23,8 @@ from bilsh.search.results import Stage
 
 Ids = NDArray[np.int64]
 Found = tuple[Ids, NDArray[Any]]
+Memory = WeakKeyDictionary[Any, dict[tuple[int, float], bool]]
+"""Whether prefixes paid for a segment, by k and delta: what single queries cannot sample for themselves."""
 
 SEEDS = 2
 """Items per wanted neighbour whose full distances are computed first, for a first bound."""
@@ -82,6 +84,8 @@ class Scan:
     alive : sequence of packed bitmaps, or None where all rows count
     n_bits : int
     n_jobs : int
+    memory : Memory
+        Whether prefixes paid before, kept by the index or store that is searched.
     tally : Tally
     """
 
@@ -89,7 +93,13 @@ class Scan:
     alive: Sequence[Codes | None]
     n_bits: int
     n_jobs: int
+    memory: Memory
     tally: Tally
+
+    @property
+    def n_items(self) -> int:
+        """Rows of all segments."""
+        return sum(len(segment.ids) for segment in self.segments)
 
     def top_k(self, queries: Codes, k: int) -> Found:
         """Nearest k of all rows, by a full scan."""
@@ -129,7 +139,7 @@ class Scan:
         segment = self.segments[part]
         if len(segment.slabs) < 2 or len(segment.ids) < MIN_ROWS:
             return self._full(queries, k, part), "short codes and few rows are scanned as a whole"
-        memory = _memory.setdefault(segment, {})
+        memory = self.memory.setdefault(segment, {})
         pays = memory.get((k, delta))
         # A few queries cannot spare a sample: they go all by prefixes, and later ones know.
         sample = SAMPLE_QUERIES if pays is None and len(queries) > 2 * SAMPLE_QUERIES else len(queries)
@@ -138,7 +148,7 @@ class Scan:
         first, share = self._prefixes(queries[:sample], k, delta, part)
         pays = memory[k, delta] = share <= WORTHWHILE
         if pays:
-            reason = f"prefixes lose a neighbour with probability at most {delta:g}"
+            reason = f"prefixes lose one of the nearest codes with probability at most {delta:g}"
         else:
             reason = f"distances are too concentrated: {sample} queries read {share:.0%} of all by prefixes"
         if sample == len(queries):
@@ -224,10 +234,6 @@ class Scan:
             if alive is not None and rows.size:
                 here &= (alive[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
             yield segment, rows, here
-
-
-_memory: WeakKeyDictionary[Any, dict[tuple[int, float], bool]] = WeakKeyDictionary()
-"""Whether prefixes paid for a segment, by k and delta: what single queries cannot sample for themselves."""
 
 
 def _ids(segment: Segment) -> Ids:

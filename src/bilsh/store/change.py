@@ -1,4 +1,4 @@
-"""One change of a store: rows added, rows buried, segments merged; then a single commit, or nothing."""
+"""One change of a store: rows added, rows deleted, segments merged; then a single commit, or nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import CorruptStore, InvalidInputError, InvalidTypeError
+from bilsh.errors import CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.store.files import SyncFailed
 from bilsh.store.ids import Names, show
 from bilsh.store.manifest import IdKind, SegmentRef
 from bilsh.store.merge import to_merge, write_segment
+from bilsh.store.rows import Layout, RowSet, make_rows
 from bilsh.store.sections import FileRef, SectionFile, SectionWriter
-from bilsh.store.segment import Batch, Layout, Segment, make_batch
+from bilsh.store.segment import Segment
 from bilsh.store.snapshot import Snapshot, locate, open_file
 from bilsh.store.writer import Writer
 
@@ -26,7 +27,7 @@ _MAX_ID = 2**63 - 1
 
 
 class Change:
-    """Built up by :meth:`insert` and :meth:`bury`, made true by :meth:`commit`; `base` stays as it is.
+    """Built up by :meth:`insert` and :meth:`delete`, made true by :meth:`commit`; `base` stays as it is.
 
     Rows wait in memory until there are 64 MiB of them and are then written as a segment that no manifest
     names yet.
@@ -38,9 +39,9 @@ class Change:
         self._layout = Layout.of(base.manifest)
         self._kind = base.manifest.id_kind
         self._next_id = base.manifest.next_id
-        self._pending: list[Batch] = []
+        self._pending: list[RowSet] = []
         self._pending_keys: set[bytes] = set()
-        self._reburied: set[str] = set()
+        self._touched: set[str] = set()
         self._changed = False
 
     @property
@@ -57,7 +58,7 @@ class Change:
         *,
         overwrite: bool,
     ) -> None:
-        """Add rows, by the next integers when `names` is None; `overwrite` buries older rows of these ids."""
+        """Add rows, by the next integers when `names` is None; `overwrite` deletes older rows of these ids."""
         if not len(codes):
             return
         if names is None:
@@ -73,19 +74,19 @@ class Change:
             ids = np.arange(self._next_id, self._next_id + len(codes), dtype=np.int64)
             self._next_id += len(codes)
             self._pending_keys.update(names.keys or ())
-        self._pending.append(make_batch(self._layout, codes, ids, names, vectors, metadata))
+        self._pending.append(make_rows(self._layout, codes, ids, names, vectors, metadata))
         self._changed = True
         if sum(batch.nbytes for batch in self._pending) >= FLUSH_BYTES:
             self._flush()
 
-    def bury(self, names: Names) -> int:
+    def delete(self, names: Names) -> int:
         """Mark rows as deleted; ids that are not there are passed over. Return how many were."""
         where, rows = locate(self._segments, names)
         count = 0
         for number in np.unique(where[where >= 0]).tolist():
-            doomed = np.unique(rows[where == number])
-            self._bury_rows(number, doomed)
-            count += len(doomed)
+            dying = np.unique(rows[where == number])
+            self._delete_rows(number, dying)
+            count += len(dying)
         return count
 
     def merge_all(self) -> None:
@@ -152,9 +153,9 @@ class Change:
                 f"{len(names)}). Use upsert to replace items."
             )
         for number in np.unique(where[taken]).tolist():
-            self._bury_rows(number, rows[where == number])
+            self._delete_rows(number, rows[where == number])
 
-    def _bury_rows(self, number: int, rows: NDArray[np.int64]) -> None:
+    def _delete_rows(self, number: int, rows: NDArray[np.int64]) -> None:
         segment = self._segments[number]
         count = len(segment)
         bits = segment.alive_bits(0, count)
@@ -164,7 +165,7 @@ class Change:
         self._segments[number] = Segment(
             segment.file, ref, segment.layout, np.packbits(bits, bitorder="little")
         )
-        self._reburied.add(ref.file)
+        self._touched.add(ref.file)
         self._changed = True
 
     def _flush(self) -> None:
@@ -172,7 +173,7 @@ class Change:
             self._segments.append(self._write(self._pending))
             self._pending, self._pending_keys = [], set()
 
-    def _write(self, sources: Sequence[Batch | Segment]) -> Segment:
+    def _write(self, sources: Sequence[RowSet | Segment]) -> Segment:
         path = self._writer.new_path("s", "seg")
         ref = write_segment(self._writer.disk, path, self._layout, sources)
         return Segment(self._open(ref, b"SEGM"), ref, self._layout, None)
@@ -197,16 +198,16 @@ class Change:
             except OSError as error:
                 # Merging is housekeeping: having no room for it is no reason to refuse the change itself.
                 full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-                if not full or isinstance(error, SyncFailed | CorruptStore):
+                if not full or isinstance(error, SyncFailed | CorruptStoreError):
                     raise
                 self._writer.drop_after(named)
 
     def _write_bitmaps(self) -> tuple[tuple[SegmentRef, ...], SectionFile | None]:
         """Write the bitmaps of all segments into one file; the old one serves where none has changed."""
-        buried = [segment for segment in self._segments if segment.alive is not None]
-        if not buried:
+        marked = [segment for segment in self._segments if segment.alive is not None]
+        if not marked:
             return tuple(segment.ref for segment in self._segments), None
-        if not any(segment.ref.file in self._reburied for segment in buried):
+        if not any(segment.ref.file in self._touched for segment in marked):
             return tuple(segment.ref for segment in self._segments), self._base.deletes
         pieces, refs, at = [], [], 0
         for segment in self._segments:
@@ -220,7 +221,7 @@ class Change:
             self._writer.disk,
             self._writer.new_path("d", "del"),
             b"DEAD",
-            len(buried),
+            len(marked),
             self._layout.fingerprint,
         )
         try:

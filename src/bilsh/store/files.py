@@ -14,7 +14,7 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from bilsh.errors import StoreBusy
+from bilsh.errors import StoreBusyError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,7 +173,7 @@ class Disk:
             os.close(fd)
 
     def lock(self, path: Path) -> Lock:
-        """Take the writer's lock, or raise StoreBusy at once."""
+        """Take the writer's lock, or raise StoreBusyError at once."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -181,7 +181,7 @@ class Disk:
             os.close(fd)
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            raise StoreBusy(
+            raise StoreBusyError(
                 f"another writer has {path.parent} open. Close it there first, "
                 "or open the store with mode='r' to read beside it."
             ) from None

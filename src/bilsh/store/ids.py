@@ -64,7 +64,7 @@ def as_names(ids: ArrayLike | Sequence[str], kind: IdKind | None, *, unique: boo
             "Convert them first."
         )
     if unique:
-        _refuse_twins(names)
+        _refuse_duplicates(names)
     return names
 
 
@@ -133,22 +133,22 @@ def _string_names(array: NDArray[Any]) -> Names:
     return Names("str", keys=keys, hashes=hash_keys(keys))
 
 
-def _refuse_twins(names: Names) -> None:
+def _refuse_duplicates(names: Names) -> None:
     if names.ints is not None:
         ints = names.ints
         if bool(np.all(ints[1:] > ints[:-1])):
             return
         order = np.argsort(ints, kind="stable")
-        twins = order[1:][ints[order][1:] == ints[order][:-1]].tolist()
+        duplicates = order[1:][ints[order][1:] == ints[order][:-1]].tolist()
     else:
         seen: set[bytes] = set()
-        twins = []
+        duplicates = []
         for i, key in enumerate(names.keys or ()):
             if key in seen:
-                twins.append(i)
+                duplicates.append(i)
             seen.add(key)
-    if twins:
+    if duplicates:
         raise InvalidInputError(
-            f"ids must be unique; {show(names, twins[0])} occurs more than once ({len(twins)} repeated). "
+            f"ids must be unique; {show(names, duplicates[0])} occurs more than once ({len(duplicates)} repeated). "
             "Keep one row of each."
         )

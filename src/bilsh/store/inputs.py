@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,30 +13,63 @@ from numpy.typing import NDArray
 from bilsh.encoders.coder import Coder
 from bilsh.errors import IncompatibleCodesError, InvalidInputError, InvalidTypeError
 from bilsh.store.manifest import Manifest, VectorKind
-from bilsh.store.segment import MAX_METADATA_BYTES
+from bilsh.store.rows import MAX_METADATA_BYTES
 
 CHUNK_BYTES = 32 << 20
 
 
-Rows = tuple[NDArray[np.uint8], Any, NDArray[Any] | None, list[bytes] | None]
-"""Some rows to store: codes, ids as given, vectors, metadata."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some items for a store; an iterator of batches is a stream of any length.
+
+    Attributes
+    ----------
+    X : array (n, d) or (n, d_w, d_v); for :meth:`Store.add_codes` codes, uint8 (n, ceil(n_bits / 8))
+    ids : (n,) integers or strings, or None
+        None gives the next integers.
+    metadata : sequence of n JSON values, or None
+    vectors : array (n, d) or (n, d_w, d_v), or None
+        Beside codes only: the items themselves, for a store that keeps them.
+
+    Examples
+    --------
+    >>> len(Batch([[1.0, 2.0], [3.0, 4.0]], ids=["a", "b"]))
+    2
+    """
+
+    X: Any
+    ids: Any = None
+    metadata: Any = None
+    vectors: Any = None
+
+    def __len__(self) -> int:
+        return len(self.X) if not hasattr(self.X, "shape") else int(self.X.shape[0] if self.X.shape else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some checked rows to store; ids as they were given."""
+
+    codes: NDArray[np.uint8]
+    ids: Any
+    vectors: NDArray[Any] | None
+    metadata: list[bytes] | None
 
 
 def encoded(
-    manifest: Manifest, encoder: Callable[[], Coder], X: Any, ids: Any, metadata: Any
+    manifest: Manifest, coder: Callable[[], Coder], given: Batch | Iterator[Batch], n_jobs: int | None
 ) -> Iterator[Rows]:
     """Encode items batch by batch, and keep their vectors where the store does."""
     kept = manifest.keep_vectors
-    beside = (("ids", ids), ("metadata", metadata))
-    for batch, some_ids, notes in in_batches(X, "X", 4 * manifest.n_features, *beside):
-        codes = as_codes(encoder().transform(batch), manifest.n_bits)
-        vectors = as_vectors(batch, kept, manifest.n_features) if kept else None
-        yield codes, some_ids, vectors, as_metadata(notes)
+    for batch in in_batches(given, "X", 4 * manifest.n_features):
+        if batch.vectors is not None:
+            raise InvalidInputError("vectors go beside ready codes only. Leave them out: X holds the items.")
+        codes = as_codes(coder().encode(batch.X, n_jobs=n_jobs), manifest.n_bits)
+        vectors = as_vectors(batch.X, kept, manifest.n_features) if kept else None
+        yield Rows(codes, batch.ids, vectors, as_metadata(batch.metadata))
 
 
-def ready(
-    manifest: Manifest, codes: Any, ids: Any, vectors: Any, metadata: Any, fingerprint: str | None
-) -> Iterator[Rows]:
+def ready(manifest: Manifest, given: Batch | Iterator[Batch], fingerprint: str | None) -> Iterator[Rows]:
     """Check ready codes batch by batch."""
     kept = manifest.keep_vectors
     if fingerprint is not None and fingerprint != manifest.fingerprint:
@@ -43,79 +77,90 @@ def ready(
             f"these codes were made by encoder {fingerprint[:8]}..., the store holds codes of encoder "
             f"{manifest.fingerprint[:8]}.... Encode the items with store.encoder."
         )
-    if (vectors is None) != (kept is None):
-        raise InvalidInputError(
-            f"this store keeps vectors as {kept}; give vectors= with the codes."
-            if kept
-            else "this store keeps no vectors; leave vectors= out, or create one with keep_vectors=."
-        )
     # A stream may hand out one buffer again and again, and rows wait until there are enough to write.
-    streamed = isinstance(codes, Iterator)
-    beside = (("ids", ids), ("vectors", vectors), ("metadata", metadata))
-    for batch, some_ids, some, notes in in_batches(codes, "codes", -(-manifest.n_bits // 8), *beside):
-        checked = as_codes(batch, manifest.n_bits)
-        if streamed:
-            checked = checked.copy()
-        yield (
-            checked,
-            some_ids,
-            as_vectors(some, kept, manifest.n_features) if kept else None,
-            as_metadata(notes),
-        )
-
-
-def in_batches(items: Any, name: str, row_bytes: int, *beside: tuple[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Cut `items` and what lies beside it (ids, metadata, vectors) into matching batches.
-
-    `items` is an array (memory-mapped ones too), sliced by rows; or an iterator of arrays, taken one by
-    one. What lies beside is None, a sequence with one entry per row, or an iterator that gives the entries
-    of each batch.
-    """
-    beside = tuple((other, np.asarray(v) if hasattr(v, "__array__") else v) for other, v in beside)
-    if not isinstance(items, Iterator):
-        items = items if hasattr(items, "shape") else np.asarray(items)
-        if len(items.shape) < 2:
+    streamed = not isinstance(given, Batch)
+    for batch in in_batches(given, "codes", -(-manifest.n_bits // 8)):
+        if (batch.vectors is None) != (kept is None):
             raise InvalidInputError(
-                f"{name} must have one row per item and at least two axes; got shape {items.shape}."
+                f"this store keeps vectors as {kept}; give vectors= with the codes."
+                if kept
+                else "this store keeps no vectors; leave vectors= out, or create one with keep_vectors=."
             )
-        for other, values in beside:
-            if (
-                values is not None
-                and not isinstance(values, Iterator)
-                and _length(other, values) != items.shape[0]
-            ):
-                raise InvalidInputError(
-                    f"{name} has {items.shape[0]} rows, {other} has {len(values)} entries. "
-                    "Give one for each row."
-                )
-        items = _slices(items, max(1, CHUNK_BYTES // max(row_bytes, 1)))
-    done = 0
-    for batch in items:
-        batch = batch if hasattr(batch, "shape") else np.asarray(batch)
-        rows = batch.shape[0] if batch.shape else 0
-        row: list[Any] = [batch]
-        for other, values in beside:
-            part = values
-            if isinstance(values, Iterator):
-                part = next(values, None)
-            elif values is not None:
-                part = values[done : done + rows]
-            if values is not None and (part is None or _length(other, part) != rows):
-                raise InvalidInputError(
-                    f"a batch of {name} has {rows} rows, {other} has {0 if part is None else len(part)} "
-                    "entries for it. Give one for each row."
-                )
-            row.append(part)
-        done += rows
-        yield tuple(row)
-    for other, values in beside:
-        spare = (
-            next(values, None) is not None
-            if isinstance(values, Iterator)
-            else values is not None and len(values) > done
+        codes = as_codes(batch.X, manifest.n_bits)
+        vectors = as_vectors(batch.vectors, kept, manifest.n_features) if kept else None
+        yield Rows(codes.copy() if streamed else codes, batch.ids, vectors, as_metadata(batch.metadata))
+
+
+def given_as(name: str, items: Any, **beside: Any) -> Batch | Iterator[Batch]:
+    """One batch, or an iterator of them, whichever a caller gave; else an error that says how to give it."""
+    if isinstance(items, Batch):
+        items = iter((items,))
+    elif isinstance(items, list | tuple) and items and isinstance(items[0], Batch):
+        items = iter(items)
+    if not isinstance(items, Iterator):
+        return Batch(items, **beside)
+    extra = [other for other, values in beside.items() if values is not None]
+    if extra:
+        raise InvalidTypeError(
+            f"{name} is an iterator, so {' and '.join(extra)} must be part of what it gives: "
+            f"iterate over bilsh.Batch({name}, ids, metadata)."
         )
-        if spare:
-            raise InvalidInputError(f"{other} has more entries than the {done} rows of {name}.")
+    return items
+
+
+def in_batches(given: Batch | Iterator[Batch], name: str, row_bytes: int) -> Iterator[Batch]:
+    """Check the lengths of batches; cut a single one, which may be a mapped file, into slices by rows."""
+    if isinstance(given, Batch):
+        whole = _checked(given, name)
+        step = max(1, CHUNK_BYTES // max(row_bytes, 1))
+        for start in range(0, len(whole), step):
+            yield _sliced(whole, start, start + step)
+        return
+    for batch in given:
+        if not isinstance(batch, Batch):
+            raise InvalidTypeError(
+                f"an iterator of {name} must give bilsh.Batch objects; got {type(batch).__name__}. "
+                f"Write Batch({name}, ids, metadata), or Batch({name}) for the next ids."
+            )
+        yield _checked(batch, name)
+
+
+def _checked(batch: Batch, name: str) -> Batch:
+    """Bring a batch into arrays, with as many ids, vectors and notes as rows."""
+    items = _array(name, batch.X)
+    if len(items.shape) < 2:
+        raise InvalidInputError(
+            f"{name} must have one row per item and at least two axes; got shape {items.shape}."
+        )
+    beside = {"ids": batch.ids, "metadata": batch.metadata, "vectors": batch.vectors}
+    for other, values in beside.items():
+        if values is None:
+            continue
+        if hasattr(values, "__array__"):
+            beside[other] = values = np.asarray(_array(other, values))
+        if _length(other, values) != items.shape[0]:
+            raise InvalidInputError(
+                f"{name} has {items.shape[0]} rows, {other} has {len(values)} entries. Give one for each row."
+            )
+    return Batch(items, **beside)
+
+
+def _array(name: str, values: Any) -> Any:
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidTypeError(
+            f"{name} is a masked array; masked values cannot be stored. Fill them, or keep the rows without."
+        )
+    try:
+        return values if hasattr(values, "shape") else np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"{name} must be a rectangular array; {error}.") from None
+
+
+def _sliced(batch: Batch, start: int, stop: int) -> Batch:
+    if start == 0 and stop >= len(batch):
+        return batch
+    parts = (batch.X, batch.ids, batch.metadata, batch.vectors)
+    return Batch(*(None if part is None else part[start:stop] for part in parts))
 
 
 def as_codes(codes: Any, n_bits: int) -> NDArray[np.uint8]:
@@ -178,11 +223,6 @@ def _as_json(index: int, item: Any) -> bytes:
             "Convert it to plain JSON first."
         )
     return text
-
-
-def _slices(items: Any, step: int) -> Iterator[Any]:
-    for start in range(0, items.shape[0], step):
-        yield items[start : start + step]
 
 
 def _length(name: str, values: Any) -> int:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bilsh.errors import CorruptStore, InvalidInputError
+from bilsh.errors import CorruptStoreError, InvalidInputError
 from bilsh.store.files import Disk
 from bilsh.store.ids import hash_keys
 from bilsh.store.manifest import manifest_name
+from bilsh.store.recipe import recipe_in
 from bilsh.store.segment import Segment, windows
 from bilsh.store.snapshot import Snapshot, list_versions, load, open_snapshot, read_hint, read_manifest
 from bilsh.store.writer import Writer
@@ -47,9 +48,13 @@ def verify(disk: Disk, path: Path, deep: bool) -> Verification:
     version, before = snapshot.manifest.version, snapshot.manifest.repaired_from
     if before is None:
         before = max((v for v in list_versions(disk, path) if v < version), default=0)
-    problems = [*_problems(snapshot, deep), *_earlier_problems(disk, path, before)]
+    problems = [
+        *_problems(snapshot, deep),
+        *_earlier_problems(disk, path, before),
+        *_recipe_problems(disk, path),
+    ]
     if problems:
-        raise CorruptStore(" ".join(problems))
+        raise CorruptStoreError(" ".join(problems))
     refs = [file.ref for file in snapshot.files()]
     return Verification(version, 1 + len(refs), sum(ref.size for ref in refs), deep)
 
@@ -63,7 +68,7 @@ def versions(disk: Disk, path: Path) -> list[Version]:
             manifest = read_manifest(disk, path, number)
             stamp, items = manifest.time, manifest.n_alive
             load(disk, path, manifest, use_map=False, known=None)
-        except CorruptStore as error:
+        except CorruptStoreError as error:
             problem = str(error)
         except FileNotFoundError as error:
             problem = f"{str(error.filename).rsplit('/', 1)[-1]} is missing."
@@ -81,7 +86,7 @@ def repair(disk: Disk, path: Path, to_version: int) -> int:
         snapshot = open_snapshot(disk, path, version=to_version, use_map=False)
         problems = list(_problems(snapshot, deep=True))
         if problems:
-            raise CorruptStore(f"version {to_version} is damaged too. " + " ".join(problems))
+            raise CorruptStoreError(f"version {to_version} is damaged too. " + " ".join(problems))
         newest = max(there[-1], read_hint(disk, path)) + 1
         with writer.change():
             writer.commit(
@@ -98,8 +103,15 @@ def _earlier_problems(disk: Disk, path: Path, version: int) -> Iterator[str]:
         read_manifest(disk, path, version)
     except FileNotFoundError:
         return
-    except CorruptStore as error:
+    except CorruptStoreError as error:
         yield f"{error} (Only the version before the newest is affected.)"
+
+
+def _recipe_problems(disk: Disk, path: Path) -> Iterator[str]:
+    try:
+        recipe_in(disk, path)
+    except CorruptStoreError as error:
+        yield str(error)
 
 
 def _problems(snapshot: Snapshot, deep: bool) -> Iterator[str]:
@@ -108,7 +120,7 @@ def _problems(snapshot: Snapshot, deep: bool) -> Iterator[str]:
     for file in snapshot.files():
         try:
             file.check_all()
-        except CorruptStore as error:
+        except CorruptStoreError as error:
             yield str(error)
             return
     living = []

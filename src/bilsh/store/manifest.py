@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from bilsh.errors import CorruptStore
+from bilsh.errors import CorruptStoreError
 from bilsh.store.sections import FORMAT, FileRef
 
 MAX_BYTES = 16 << 20
@@ -89,24 +90,31 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(data: bytes, name: str) -> Manifest:
-    """Read a manifest back; CorruptStore when any byte of it is not as written."""
+    """Read a manifest back; CorruptStoreError when any byte of it is not as written."""
     start = len(_HEAD) + 64 + len(_MIDDLE)
     body = data[start : -len(_TAIL)]
     expected = _HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + _MIDDLE + body + _TAIL
     if data != expected:
-        raise CorruptStore(
+        raise CorruptStoreError(
             f"{name} is damaged: its checksum does not match. See Store.versions and Store.repair."
         )
     try:
         return _checked(json.loads(body), version_of(name))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorruptStore(f"{name} is not a manifest this bilsh can read: {error}") from None
+        raise CorruptStoreError(f"{name} is not a manifest this bilsh can read: {error}") from None
 
 
 def _checked(raw: Any, version: int | None) -> Manifest:
-    """Turn parsed JSON into a Manifest, believing nothing; ValueError says what is wrong."""
-    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        raise ValueError(f"format {raw.get('format') if isinstance(raw, dict) else raw!r}, expected {FORMAT}")
+    """Turn parsed JSON into a Manifest, by the reader of its format; ValueError says what is wrong."""
+    _want(isinstance(raw, dict), "it is no JSON object")
+    number = raw.get("format")
+    if type(number) is not int or number not in READERS:
+        known = ", ".join(map(str, READERS))
+        raise ValueError(f"it has format {number!r}, this version knows {known}; use a newer bilsh")
+    return READERS[number](raw, version)
+
+
+def _read_1(raw: dict[str, Any], version: int | None) -> Manifest:
     _want(set(raw) == {field.name for field in fields(Manifest)}, "its fields are not those of format 1")
     _want(raw["version"] == _count(raw["version"], 1) == version, "it carries another version than its name")
     _want(raw["id_kind"] in (None, "int", "str"), "unknown kind of ids")
@@ -170,3 +178,7 @@ def _is_hash(value: Any) -> bool:
 def _want(condition: bool, otherwise: str) -> None:
     if not condition:
         raise ValueError(otherwise)
+
+
+READERS: dict[int, Callable[[dict[str, Any], int | None], Manifest]] = {1: _read_1}
+"""What reads the body of each format, believing nothing."""

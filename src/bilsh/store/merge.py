@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from bilsh.store.files import Disk
 from bilsh.store.manifest import SegmentRef
+from bilsh.store.rows import Layout, RowSet
 from bilsh.store.sections import SectionWriter
-from bilsh.store.segment import Batch, Layout, Segment, windows
+from bilsh.store.segment import Segment, windows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,7 @@ MAX_SEGMENTS = 16
 MAX_DEAD = 0.25
 
 
-def write_segment(disk: Disk, path: Path, layout: Layout, sources: Sequence[Batch | Segment]) -> SegmentRef:
+def write_segment(disk: Disk, path: Path, layout: Layout, sources: Sequence[RowSet | Segment]) -> SegmentRef:
     """Write the live rows of `sources`, one after the other, as one synced segment file."""
     rows = sum(_n_alive(source) for source in sources)
     writer = SectionWriter(disk, path, b"SEGM", rows, layout.fingerprint)
@@ -71,31 +72,31 @@ def to_merge(segments: Sequence[SegmentRef]) -> list[int]:
     return sorted(chosen)
 
 
-def _n_alive(source: Batch | Segment) -> int:
-    return source.rows if isinstance(source, Batch) else source.n_alive
+def _n_alive(source: RowSet | Segment) -> int:
+    return source.rows if isinstance(source, RowSet) else source.n_alive
 
 
-def _alive(source: Batch | Segment, start: int, stop: int) -> NDArray[np.bool_] | None:
-    return None if isinstance(source, Batch) else source.alive_bits(start, stop)
+def _alive(source: RowSet | Segment, start: int, stop: int) -> NDArray[np.bool_] | None:
+    return None if isinstance(source, RowSet) else source.alive_bits(start, stop)
 
 
-def _fixed(sources: Sequence[Batch | Segment], name: str, row_bytes: int) -> Iterator[NDArray[Any]]:
+def _fixed(sources: Sequence[RowSet | Segment], name: str, row_bytes: int) -> Iterator[NDArray[Any]]:
     for source in sources:
         for start, stop in windows(source.rows, row_bytes):
             piece, alive = source.rows_of(name, start, stop), _alive(source, start, stop)
             yield piece if alive is None else piece[alive]
 
 
-def _hashes(source: Batch | Segment) -> NDArray[np.uint64]:
-    if isinstance(source, Batch):
+def _hashes(source: RowSet | Segment) -> NDArray[np.uint64]:
+    if isinstance(source, RowSet):
         return source.arrays["hashes"]
     hashes, alive = source.hashes_by_row(), source.alive_bits(0, source.rows)
     return hashes if alive is None else hashes[alive]
 
 
-def _write_ragged(writer: SectionWriter, name: str, sources: Sequence[Batch | Segment]) -> None:
+def _write_ragged(writer: SectionWriter, name: str, sources: Sequence[RowSet | Segment]) -> None:
     def spans(
-        source: Batch | Segment,
+        source: RowSet | Segment,
     ) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.bool_] | None]]:
         """First and last byte of a window of rows, the length of each row, and which are alive."""
         before = 0

@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.descriptors.kinds import Descriptor, Hog, Pixels, Vlad
-from bilsh.errors import CorruptStore, InvalidInputError
+from bilsh.errors import CorruptStoreError
+from bilsh.files import replace_file
+from bilsh.store.files import Disk
 
 RECIPE = "recipe.json"
 CODEBOOK = "codebook.npy"
 FORMAT = 1
+MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +70,6 @@ class Recipe:
     codebook: NDArray[np.float32] | None = None
     finished: bool = False
 
-    def descriptor(self) -> Descriptor:
-        """Return the descriptor of images."""
-        return make_descriptor(self.settings, self.codebook)
-
-
-def make_descriptor(settings: Settings, codebook: NDArray[np.float32] | None) -> Descriptor:
-    """Return the descriptor that settings name."""
-    if settings.describe == "vlad" and codebook is not None:
-        return Vlad(codebook)
-    if settings.describe == "hog":
-        return Hog(settings.side or 128)
-    if settings.describe == "pixels":
-        return Pixels(settings.side or 32, settings.side or 32)
-    raise InvalidInputError(
-        f"describe must be 'vlad' (with a codebook), 'hog' or 'pixels'; got {settings.describe!r}."
-    )
-
 
 def write_recipe(store: Path, recipe: Recipe) -> None:
     """Write the recipe into a store's directory; the codebook first, so that a recipe is always complete."""
@@ -95,7 +78,8 @@ def write_recipe(store: Path, recipe: Recipe) -> None:
         buffer = io.BytesIO()
         np.save(buffer, recipe.codebook, allow_pickle=False)
         digest = hashlib.sha256(buffer.getvalue()).hexdigest()
-        _put(store / CODEBOOK, buffer.getvalue())
+        with replace_file(store / CODEBOOK) as file:
+            file.write(buffer.getvalue())
     body = {
         "settings": asdict(recipe.settings),
         "source": recipe.source,
@@ -104,59 +88,70 @@ def write_recipe(store: Path, recipe: Recipe) -> None:
         "finished": recipe.finished,
         "codebook": digest,
     }
-    text = json.dumps(body, sort_keys=True)
-    whole = {"format": FORMAT, "sha256": hashlib.sha256(text.encode()).hexdigest(), "recipe": body}
-    _put(store / RECIPE, (json.dumps(whole, indent=1, sort_keys=True) + "\n").encode())
+    with replace_file(store / RECIPE) as file:
+        file.write(_encoded(body))
+
+
+def _encoded(body: Any) -> bytes:
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    whole = {"format": FORMAT, "sha256": digest, "recipe": body}
+    return (json.dumps(whole, indent=1, sort_keys=True) + "\n").encode()
 
 
 def read_recipe(store: Path) -> Recipe | None:
-    """Read the recipe of a store; None where there is none, CorruptStore where it is damaged."""
-    try:
-        data = (store / RECIPE).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    """Read the recipe of a store; None where there is none, CorruptStoreError where it is damaged."""
+    return recipe_in(Disk(), store)
+
+
+def recipe_in(disk: Disk, store: Path) -> Recipe | None:
+    """Read the recipe of a store on a given disk, every byte of it checked."""
+    data = _read(disk, store / RECIPE)
+    if data is None:
         return None
     try:
-        whole = json.loads(data)
-        body = whole["recipe"]
-        good = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest() == whole["sha256"]
-        if not good or whole["format"] != FORMAT:
-            raise ValueError("its checksum does not match")
-        codebook = _read_codebook(store, body["codebook"])
+        body = json.loads(data)["recipe"]
+        if data != _encoded(body):
+            raise ValueError("its checksum does not match, or it has another format")
+        codebook = _read_codebook(disk, store, body["codebook"])
         settings = Settings(**body["settings"])
         return Recipe(settings, body["source"], body["rows"], body["images"], codebook, body["finished"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CorruptStore(
+        raise CorruptStoreError(
             f"{store / RECIPE} is damaged: {error}. Codes and search by arrays are unaffected; restore it from a "
             "copy, or remove it to go without."
         ) from None
 
 
-def _read_codebook(store: Path, digest: str | None) -> NDArray[np.float32] | None:
-    if digest is None:
+def _read(disk: Disk, path: Path) -> bytes | None:
+    try:
+        file = disk.open(path)
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        data = (store / CODEBOOK).read_bytes()
-    except FileNotFoundError:
-        raise ValueError(f"{CODEBOOK} is missing") from None
+        if file.size > MAX_BYTES:
+            raise CorruptStoreError(f"{path} has {file.size} bytes; it has at most {MAX_BYTES}.")
+        return file.read_at(0, file.size)
+    finally:
+        file.close()
+
+
+def _read_codebook(disk: Disk, store: Path, digest: str | None) -> NDArray[np.float32] | None:
+    if digest is None:
+        return None
+    data = _read(disk, store / CODEBOOK)
+    if data is None:
+        raise ValueError(f"{CODEBOOK} is missing")
     if hashlib.sha256(data).hexdigest() != digest:
         raise ValueError(f"{CODEBOOK} does not match its checksum")
-    return np.asarray(np.load(io.BytesIO(data), allow_pickle=False), dtype=np.float32)
-
-
-def _put(path: Path, data: bytes) -> None:
-    """Put a file in place, whole and synced, or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    # Not numpy.load: that would allocate what the header claims before it looks at the size.
+    buffer = io.BytesIO(data)
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        if np.lib.format.read_magic(buffer) != (1, 0):
+            raise ValueError("version 1.0 is expected")
+        shape, by_columns, dtype = np.lib.format.read_array_header_1_0(buffer)
+    except Exception as error:  # a false header makes NumPy raise errors of many kinds
+        raise ValueError(f"{CODEBOOK} is not a .npy file: {error}") from None
+    if len(shape) != 2 or by_columns or dtype != np.dtype("<f4") or min(shape) < 1:
+        raise ValueError(f"{CODEBOOK} holds {dtype} {shape}")
+    flat = np.frombuffer(data, "<f4", offset=buffer.tell())
+    return flat.reshape(shape).astype(np.float32)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import CorruptStore
+from bilsh.errors import CorruptStoreError
 from bilsh.store.files import Bytes, Disk, NewFile, OpenFile, sync
 
 if TYPE_CHECKING:
@@ -203,9 +203,11 @@ class SectionFile:
                 raise self.corrupt(f"section {i} has a broken last row")
             self.sections[name.rstrip(b"\0").decode("ascii", "replace")] = section
 
-    def corrupt(self, what: str) -> CorruptStore:
+    def corrupt(self, what: str) -> CorruptStoreError:
         """Make the error that names this file."""
-        return CorruptStore(f"{self.name} {what}. See Store.versions and Store.repair for earlier versions.")
+        return CorruptStoreError(
+            f"{self.name} {what}. See Store.versions and Store.repair for earlier versions."
+        )
 
     def close(self) -> None:
         """Give the descriptor back; arrays handed out stay valid."""

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import CorruptStore
+from bilsh.errors import CorruptStoreError
 from bilsh.store.files import Disk
 from bilsh.store.ids import Names
 from bilsh.store.manifest import MAX_BYTES, Manifest, SegmentRef, decode_manifest, manifest_name, version_of
+from bilsh.store.rows import Layout
 from bilsh.store.sections import FileRef, SectionFile
-from bilsh.store.segment import Layout, Segment
+from bilsh.store.segment import Segment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +89,7 @@ def newest_version(disk: Disk, path: Path) -> int:
         if versions and versions[-1] >= noted:
             return versions[-1]
     if noted:
-        raise CorruptStore(f"{manifest_name(noted)} is missing. See Store.versions and Store.repair.")
+        raise CorruptStoreError(f"{manifest_name(noted)} is missing. See Store.versions and Store.repair.")
     raise FileNotFoundError(f"{path} holds no bilsh store. Make one with Store.create.")
 
 
@@ -98,7 +99,7 @@ def read_manifest(disk: Disk, path: Path, version: int) -> Manifest:
     file = disk.open(path / name)
     try:
         if file.size > MAX_BYTES:
-            raise CorruptStore(f"{name} has {file.size} bytes; a manifest has at most {MAX_BYTES}.")
+            raise CorruptStoreError(f"{name} has {file.size} bytes; a manifest has at most {MAX_BYTES}.")
         return decode_manifest(file.read_at(0, file.size), name)
     finally:
         file.close()
@@ -116,7 +117,9 @@ def open_snapshot(
             missing = error.filename
         if version is not None or newest_version(disk, path) == number:
             break
-    raise CorruptStore(f"{str(missing).rsplit('/', 1)[-1]} is missing. See Store.versions and Store.repair.")
+    raise CorruptStoreError(
+        f"{str(missing).rsplit('/', 1)[-1]} is missing. See Store.versions and Store.repair."
+    )
 
 
 def load(disk: Disk, path: Path, manifest: Manifest, use_map: bool, known: Snapshot | None) -> Snapshot:

@@ -5,46 +5,43 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.codes import Neighbors
 from bilsh.encoders.coder import Coder
-from bilsh.encoders.file import coder_from_bytes, encoder_from_bytes
 from bilsh.errors import (
     CorruptEncoderError,
-    CorruptStore,
+    CorruptStoreError,
     InvalidInputError,
     InvalidTypeError,
 )
-from bilsh.search.index import Mode, search_segments
+from bilsh.search.scan import Memory
+from bilsh.search.searchable import Searchable
 from bilsh.store import maintenance
 from bilsh.store.change import Change
 from bilsh.store.files import Disk
 from bilsh.store.ids import Names, as_names, as_strings, show
-from bilsh.store.inputs import Rows, encoded, ready
+from bilsh.store.inputs import Rows, encoded, given_as, ready
 from bilsh.store.items import Items, walk
 from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file
 from bilsh.store.sections import FORMAT, FileRef, SectionWriter
 from bilsh.store.segment import Segment, unmapped
 from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, newest_version, open_snapshot
+from bilsh.store.view import StoreView, external_ids
 from bilsh.store.writer import Writer
 
 if TYPE_CHECKING:
-    from bilsh.encoders.estimators import Encoder
-
-_Kind = TypeVar("_Kind", bound=Coder)
+    from bilsh.encoders.base import Encoder
 
 
-class Store:
+class Store(Searchable):
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
 
     Open one with :meth:`create` or :meth:`open`. One process writes, any number read; a reader keeps seeing
@@ -63,13 +60,14 @@ class Store:
         self._snapshot: Snapshot | None = snapshot
         self._encoder: Encoder | None = None
         self._coder: Coder | None = None
+        self._memory = Memory()
         self._changing = threading.RLock()
 
     @classmethod
     def create(
         cls,
         path: str | os.PathLike[str],
-        encoder: Encoder,
+        encoder: Encoder | Coder,
         *,
         keep_vectors: VectorKind | None = None,
         mmap: bool = True,
@@ -92,10 +90,11 @@ class Store:
             raise InvalidInputError(
                 f"keep_vectors must be 'float32', 'float16' or None; got {keep_vectors!r}."
             )
-        if not isinstance(encoder, Coder) or not hasattr(encoder, "to_bytes"):
+        coder = getattr(encoder, "coder_", encoder)
+        if not isinstance(coder, Coder):
             raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
         disk, where = _disk or Disk(), Path(path)
-        data, fingerprint = encoder.to_bytes(), encoder.fingerprint
+        data, fingerprint = coder.to_bytes(), coder.fingerprint
         disk.make_directory(where)
         writer = Writer(disk, where)
         try:
@@ -117,7 +116,7 @@ class Store:
                     file.abandon()
                 manifest = Manifest(
                     format=FORMAT, version=1, time=int(time.time()), fingerprint=fingerprint,
-                    n_bits=int(encoder.n_bits), n_features=int(encoder.n_features_in_), id_kind=None,
+                    n_bits=coder.n_bits, n_features=coder.n_features, id_kind=None,
                     next_id=0, keep_vectors=keep_vectors, encoder=ref, segments=(), deletes=None,
                     repaired_from=None,
                 )  # fmt: skip
@@ -144,7 +143,7 @@ class Store:
         ----------
         path : path
         mode : "r" or "a"
-            Read, or read and change. StoreBusy when another writer is there.
+            Read, or read and change. StoreBusyError when another writer is there.
         version : int or None
             Read an earlier version instead of the newest, see :meth:`versions`.
         mmap : bool
@@ -236,34 +235,33 @@ class Store:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder, read from the store when first asked for."""
+        """The encoder, a scikit-learn estimator; read from the store when first asked for."""
+        from bilsh.encoders.estimators import encoder_of
+
         if self._encoder is None:
-            self._encoder = self._read_encoder(encoder_from_bytes)
+            self._encoder = encoder_of(self.coder)
         return self._encoder
 
     @property
     def coder(self) -> Coder:
-        """What encodes, without the scikit-learn estimator around it: enough for search, and quick to load."""
-        if self._encoder is not None:
-            return self._encoder
+        """What encodes, without the estimator around it: enough for search, and quick to load."""
         if self._coder is None:
-            self._coder = self._read_encoder(coder_from_bytes)
+            file = self._now.encoder
+            try:
+                coder = Coder.from_bytes(self.encoder_data, file.name)
+            except CorruptEncoderError as error:
+                raise CorruptStoreError(
+                    f"{file.name} holds no encoder that this bilsh can read: {error}"
+                ) from error
+            if coder.fingerprint != self.fingerprint:
+                raise file.corrupt("holds another encoder than the manifest says")
+            self._coder = coder
         return self._coder
 
     @property
     def encoder_data(self) -> bytes:
         """Content of the encoder's file, as :meth:`bilsh.KernelEncoder.save` would write it."""
         return self._now.encoder.array("encoder").tobytes()
-
-    def _read_encoder(self, read: Callable[[bytes, str], _Kind]) -> _Kind:
-        file = self._now.encoder
-        try:
-            encoder = read(self.encoder_data, file.name)
-        except CorruptEncoderError as error:
-            raise CorruptStore(f"{file.name} holds no encoder that this bilsh can read: {error}") from error
-        if encoder.fingerprint != self.fingerprint:
-            raise file.corrupt("holds another encoder than the manifest says")
-        return encoder
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -277,27 +275,28 @@ class Store:
                 self._disk, self._path, version=None, use_map=self._use_map, known=self._now
             )
 
-    def add(self, X: Any, ids: Any = None, *, metadata: Any = None) -> int:
+    def add(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them; durable when it returns.
 
         Parameters
         ----------
-        X : array (n, d) or (n, d_w, d_v), or an iterator of such arrays
-            Items. Arrays larger than memory (numpy.memmap) are read in pieces; so are iterators, for streams.
+        X : array (n, d) or (n, d_w, d_v), or an iterator of :class:`bilsh.Batch`
+            Items. Arrays larger than memory (numpy.memmap) are read in pieces. An iterator of batches, which
+            carry their own ids and metadata, is a stream of any length; it is still one change.
         ids : (n,) integers or strings, or None
-            None gives the next integers, from :attr:`next_id` on. Ids in use are refused. For an iterator
-            of items: one sequence for all, or an iterator of one sequence per batch.
+            None gives the next integers, from :attr:`next_id` on. Ids in use are refused.
         metadata : sequence of n JSON values, or None
-            Small notes to keep with the items, at most 16 KiB of JSON each. As `ids` for iterators.
+            Small notes to keep with the items, at most 16 KiB of JSON each.
+        n_jobs : int or None
+            Threads that encode, as in scikit-learn; the codes do not depend on it.
 
         Returns
         -------
         int
             Number of items added.
         """
-        return self._insert(
-            encoded(self._now.manifest, lambda: self.coder, X, ids, metadata), overwrite=False
-        )
+        given = given_as("X", X, ids=ids, metadata=metadata)
+        return self._insert(encoded(self._now.manifest, lambda: self.coder, given, n_jobs), overwrite=False)
 
     def add_codes(
         self,
@@ -312,7 +311,7 @@ class Store:
 
         Parameters
         ----------
-        codes : uint8 (n, ceil(n_bits / 8)), or an iterator of such arrays
+        codes : uint8 (n, ceil(n_bits / 8)), or an iterator of :class:`bilsh.Batch` with such X
         ids, metadata
             As in :meth:`add`.
         vectors : array (n, d) or (n, d_w, d_v), or None
@@ -320,17 +319,13 @@ class Store:
         fingerprint : str or None
             Fingerprint of the encoder that made the codes; another one than the store's is refused.
         """
-        return self._insert(
-            ready(self._now.manifest, codes, ids, vectors, metadata, fingerprint), overwrite=False
-        )
+        given = given_as("codes", codes, ids=ids, vectors=vectors, metadata=metadata)
+        return self._insert(ready(self._now.manifest, given, fingerprint), overwrite=False)
 
-    def upsert(self, X: Any, ids: Any, *, metadata: Any = None) -> int:
+    def upsert(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them, in place of items with the same ids; otherwise as :meth:`add`."""
-        if ids is None:
-            raise InvalidInputError(
-                "upsert needs ids: they say which items to replace. Use add for new items."
-            )
-        return self._insert(encoded(self._now.manifest, lambda: self.coder, X, ids, metadata), overwrite=True)
+        given = given_as("X", X, ids=ids, metadata=metadata)
+        return self._insert(encoded(self._now.manifest, lambda: self.coder, given, n_jobs), overwrite=True)
 
     def delete(self, ids: ArrayLike) -> int:
         """Delete items; durable when it returns. Ids that are not there are passed over.
@@ -341,7 +336,7 @@ class Store:
             Number of items deleted; an id given twice is one item.
         """
         with self._change() as change:
-            return change.bury(as_names(ids, change.id_kind, unique=False))
+            return change.delete(as_names(ids, change.id_kind, unique=False))
 
     def compact(self) -> None:
         """Rewrite everything as one segment without deleted rows; needs that much free space for a while."""
@@ -349,7 +344,7 @@ class Store:
             change.merge_all()
 
     def verify(self, deep: bool = False) -> Verification:
-        """Check the newest version on disk; CorruptStore names every damaged file.
+        """Check the newest version on disk; CorruptStoreError names every damaged file.
 
         Quick: sizes and headers of all files. Deep: every byte, and every cross-reference between sections.
         """
@@ -358,6 +353,14 @@ class Store:
             self._encoder = self._coder = None
             _ = self.coder
         return result
+
+    @staticmethod
+    def exists(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> bool:
+        """Tell whether there is a store at `path`, be it readable or damaged."""
+        try:
+            return bool(list_versions(_disk or Disk(), Path(path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     @staticmethod
     def versions(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> list[Version]:
@@ -404,82 +407,29 @@ class Store:
 
     def external_ids(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """Ids as the caller knows them, for ids of segments: the same integers, or strings behind them."""
-        if self.id_kind != "str":
-            return ids
-        numbers = ids.ravel()
-        result = np.empty(len(numbers), dtype=object)
-        for segment in self.segments:
-            rows = segment.find_numbers(numbers)
-            hit = np.flatnonzero(rows >= 0)
-            result[hit] = segment.strings(segment.keys_at(rows[hit]))
-        return result.reshape(ids.shape)
+        return external_ids(self._now, ids)
 
-    def search(
-        self,
-        Q: Any,
-        k: int = 10,
-        mode: Mode = "progressive",
-        *,
-        delta: float = 0.01,
-        radius: int | None = None,
-        where: Any = None,
-        candidates: int | None = None,
-        rerank: bool | ArrayLike = False,
-        similarity: str | None = "auto",
-        confidence: float = 0.95,
-        n_jobs: int | None = None,
-    ) -> Neighbors:
-        """Find the neighbours of each query among the items of the version seen now.
-
-        Parameters
-        ----------
-        Q : array (q, d) or (q, d_w, d_v)
-            Queries; encoded with the store's encoder.
-        k, mode, delta, radius, candidates, rerank, similarity, confidence, n_jobs
-            See :func:`bilsh.search.index.search_segments`. ``rerank=True`` takes the vectors that the store keeps.
-        where : array, optional
-            Search only these: ids, or a boolean array over the items in the order of :meth:`batches`.
-
-        Returns
-        -------
-        Neighbors
-            With the ids of this store; those of string stores are an object array of str.
-        """
-        chosen = None if where is None else np.asarray(where)
-        if chosen is not None and where is not None and chosen.dtype != np.bool_:
-            chosen = self._numbers(as_names(where, self.id_kind, unique=False))
-        if self.id_kind == "str" and not isinstance(rerank, bool):
-            raise InvalidInputError(
-                "an array to re-rank by is looked up by integer ids; this store has string ids. "
-                "Keep the vectors in the store and pass rerank=True."
-            )
+    def _view(self) -> StoreView:
+        snapshot = self._now
         # Mapped segments are read where they lie; where mapping is unwelcome, memory holds one window at a time.
-        segments: list[Any] = list(self.segments)
+        segments: list[Any] = list(snapshot.segments)
         if not self._use_map:
-            segments = [window for segment in self.segments for window in unmapped(segment)]
-        found = search_segments(
-            segments, self.coder, Q, k, mode=mode, delta=delta, radius=radius, where=chosen,
-            candidates=candidates, rerank=rerank, similarity=similarity, confidence=confidence, n_jobs=n_jobs,
-        )  # fmt: skip
-        if self.id_kind != "str":
-            return found
-        lists = isinstance(found.ids, list)
-        ids = [self.external_ids(part) for part in found.ids] if lists else self.external_ids(found.ids)
-        return replace(found, ids=ids)
-
-    def _numbers(self, names: Names) -> NDArray[np.int64]:
-        """Ids as segments have them, of those names that are in the store."""
-        where, rows = self._now.find(names)
-        numbers = [segment.ids[rows[where == place]] for place, segment in enumerate(self.segments)]
-        return np.concatenate([*numbers, np.empty(0, dtype=np.int64)])
+            segments = [window for segment in snapshot.segments for window in unmapped(segment)]
+        return StoreView(
+            segments, snapshot.manifest.n_bits, self.coder, memory=self._memory, snapshot=snapshot
+        )
 
     def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0
         with self._change() as change:
-            for codes, ids, vectors, metadata in batches:
-                names = None if ids is None else as_names(ids, change.id_kind)
-                change.insert(codes, names, vectors, metadata, overwrite=overwrite)
-                count += len(codes)
+            for rows in batches:
+                if overwrite and rows.ids is None:
+                    raise InvalidInputError(
+                        "upsert needs ids: they say which items to replace. Use add for new items."
+                    )
+                names = None if rows.ids is None else as_names(rows.ids, change.id_kind)
+                change.insert(rows.codes, names, rows.vectors, rows.metadata, overwrite=overwrite)
+                count += len(rows.codes)
         return count
 
     @contextmanager

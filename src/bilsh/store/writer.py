@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bilsh.errors import BilshError, CorruptStore, StoreBusy
+from bilsh.errors import BilshError, CorruptStoreError, StoreBusyError
 from bilsh.store.files import Disk, SyncFailed, sync
 from bilsh.store.manifest import Manifest, encode_manifest, is_own_file, manifest_name
 from bilsh.store.snapshot import LOCK_NAME, hint, list_versions, read_manifest
@@ -66,7 +66,7 @@ class Writer:
                 str(self.path),
             )
         if os.getpid() != self._owner:
-            raise StoreBusy(
+            raise StoreBusyError(
                 "this store was opened for writing by the parent process. Open it again in this process."
             )
         self._made = []
@@ -98,7 +98,7 @@ class Writer:
             self.disk.link(temporary, self.path / manifest_name(manifest.version))
         except FileExistsError:
             self._failed = None
-            raise StoreBusy(
+            raise StoreBusyError(
                 f"another writer made {manifest_name(manifest.version)} first. Reopen the store."
             ) from None
         except OSError as error:
@@ -119,7 +119,7 @@ class Writer:
             if versions:
                 try:
                     keep |= read_manifest(self.disk, self.path, versions[-1]).files()
-                except CorruptStore:
+                except CorruptStoreError:
                     # Not knowing what it needs, keep everything until it is no longer one of the last two.
                     return
             self.discard([self.path / manifest_name(v) for v in versions[:-1]])

@@ -86,7 +86,7 @@ def advise(
     """
     import bilsh
     from bilsh.encoders import neighbourhood
-    from bilsh.encoders.estimators import NORM_RATIO_BOUNDARY
+    from bilsh.encoders.neighbourhood import NORM_RATIO_BOUNDARY
 
     source = ArraySource(path, key)
     if source.rows < 3:

@@ -1,4 +1,4 @@
-#include "dispatch.h"
+#include "kernels.h"
 
 #include <atomic>
 #include <stdexcept>
@@ -10,6 +10,43 @@
 #endif
 
 namespace bilsh {
+
+// Each level's sources define the same three tables in a namespace of their own.
+#define BILSH_TABLES(level)                        \
+    namespace level {                              \
+    extern const EncodeKernels encode_kernels;     \
+    extern const HammingKernels hamming_kernels;   \
+    extern const ScoreKernels score_kernels;       \
+    }
+BILSH_TABLES(portable)
+#if defined(__x86_64__)
+BILSH_TABLES(avx2)
+BILSH_TABLES(avx512)
+#endif
+#if defined(BILSH_AMX)
+namespace amx {
+extern const HammingProduct hamming_product;
+}
+#endif
+
+const Kernels& kernels(Level level) {
+    static const Kernels basic{"portable", portable::encode_kernels, portable::hamming_kernels, portable::score_kernels,
+                               nullptr};
+#if defined(__x86_64__)
+    static const Kernels narrow{"avx2", avx2::encode_kernels, avx2::hamming_kernels, avx2::score_kernels, nullptr};
+    static const Kernels wide{"avx512", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels, nullptr};
+    if (level == Level::avx2) return narrow;
+    if (level == Level::avx512) return wide;
+#endif
+#if defined(BILSH_AMX)
+    static const Kernels tiles{"amx", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels,
+                               &amx::hamming_product};
+    if (level == Level::amx) return tiles;
+#endif
+    (void)level;
+    return basic;
+}
+
 namespace {
 
 #if defined(BILSH_AMX)
@@ -52,11 +89,11 @@ bool machine_has(Level level) {
     }
 }
 
-Level best_level() { return available_levels().back(); }
+const Kernels& best() { return kernels(available_levels().back()); }
 
-std::atomic<Level>& level_in_force() {
-    static std::atomic<Level> level{best_level()};
-    return level;
+std::atomic<const Kernels*>& in_force() {
+    static std::atomic<const Kernels*> table{&best()};
+    return table;
 }
 
 }  // namespace
@@ -68,35 +105,17 @@ std::vector<Level> available_levels() {
     return levels;
 }
 
-const char* level_name(Level level) {
-    switch (level) {
-        case Level::amx:
-            return "amx";
-        case Level::avx512:
-            return "avx512";
-        case Level::avx2:
-            return "avx2";
-        default:
-            return "portable";
-    }
-}
-
-Level current_level() { return level_in_force().load(std::memory_order_relaxed); }
+const Kernels& kernels() { return *in_force().load(std::memory_order_relaxed); }
 
 void force_level(const std::string& name) {
-    if (name == "auto") {
-        level_in_force() = best_level();
-        return;
-    }
     std::string known = "auto";
+    const Kernels* wanted = name == "auto" ? &best() : nullptr;
     for (Level level : available_levels()) {
-        if (name == level_name(level)) {
-            level_in_force() = level;
-            return;
-        }
-        known += std::string(", ") + level_name(level);
+        if (name == kernels(level).name) wanted = &kernels(level);
+        known += std::string(", ") + kernels(level).name;
     }
-    throw std::invalid_argument("level must be one of " + known + "; got '" + name + "'");
+    if (!wanted) throw std::invalid_argument("level must be one of " + known + "; got '" + name + "'");
+    in_force() = wanted;
 }
 
 }  // namespace bilsh

@@ -1,0 +1,108 @@
+"""Rows of a store before they are a segment: how each one looks, and some of them in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.codes import slab_widths
+from bilsh.store.ids import Names
+from bilsh.store.manifest import IdKind, Manifest, VectorKind
+
+MAX_METADATA_BYTES = 1 << 14
+_VECTOR_DTYPES = {"float32": "<f4", "float16": "<f2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What every row of a store looks like."""
+
+    fingerprint: str
+    n_bits: int
+    n_features: int
+    id_kind: IdKind
+    keep_vectors: VectorKind | None
+
+    @classmethod
+    def of(cls, manifest: Manifest, id_kind: IdKind | None = None) -> Layout:
+        """Layout that a manifest states; `id_kind` where it has none yet."""
+        kind = manifest.id_kind or id_kind or "int"
+        return cls(manifest.fingerprint, manifest.n_bits, manifest.n_features, kind, manifest.keep_vectors)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of a code."""
+        return -(-self.n_bits // 8)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Bytes of each slab."""
+        return slab_widths(self.n_bytes)
+
+    def fixed_columns(self) -> dict[str, tuple[str, int]]:
+        """Sections with one row per item: name -> (dtype, columns)."""
+        columns = {f"code{i}": ("<u1", width) for i, width in enumerate(self.widths)}
+        columns["ids"] = ("<i8", 1)
+        if self.keep_vectors:
+            columns["vectors"] = (_VECTOR_DTYPES[self.keep_vectors], self.n_features)
+        return columns
+
+
+@dataclass(frozen=True, slots=True)
+class RowSet:
+    """Rows in memory, ready to be written."""
+
+    layout: Layout
+    codes: NDArray[np.uint8]
+    arrays: dict[str, NDArray[Any]]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory they hold."""
+        return self.codes.nbytes + sum(array.nbytes for array in self.arrays.values())
+
+    def has(self, name: str) -> bool:
+        """Whether a section is there."""
+        return name in self.arrays or name.startswith("code")
+
+    def rows_of(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Rows [start, stop) of a section; slabs are columns of the codes."""
+        if not name.startswith("code"):
+            return self.arrays[name][start:stop]
+        widths, slab = self.layout.widths, int(name[4:])
+        first = sum(widths[:slab])
+        return self.codes[start:stop, first : first + widths[slab]]
+
+
+def make_rows(
+    layout: Layout,
+    codes: NDArray[np.uint8],
+    ids: NDArray[np.int64],
+    names: Names,
+    vectors: NDArray[Any] | None,
+    metadata: Sequence[bytes] | None,
+) -> RowSet:
+    """Bring checked parts of some items together."""
+    arrays: dict[str, NDArray[Any]] = {"ids": ids[:, None]}
+    if vectors is not None:
+        arrays["vectors"] = vectors
+    if names.keys is not None and names.hashes is not None:
+        arrays |= _ragged("keys", names.keys)
+        arrays["hashes"] = names.hashes
+    if metadata is not None:
+        arrays |= _ragged("meta", metadata)
+    return RowSet(layout, codes, arrays)
+
+
+def _ragged(name: str, items: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+    ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)))
+    return {name: np.frombuffer(b"".join(items), np.uint8)[:, None], f"{name}_ends": ends[:, None]}
