@@ -4,7 +4,7 @@ import re
 
 from claim import ROOT, Claim
 
-from bilsh.encoders.estimators import NORM_RATIO_BOUNDARY
+from bilsh.encoders.neighbourhood import NORM_RATIO_BOUNDARY
 from bilsh.experiments import FIGURES
 from bilsh.experiments.base import select
 from bilsh.experiments.kept import read_kept
