@@ -4,9 +4,6 @@ Add a claim to the list of its page: theory_claims, result_claims, performance_c
 other tests; what needs MNIST or minutes is marked slow.
 """
 
-import os
-from pathlib import Path
-
 import performance_claims
 import pytest
 import result_claims
@@ -15,16 +12,16 @@ from claim import ROOT, Claim, unit
 
 from bilsh.experiments import FIGURES, reproduce
 from bilsh.experiments.kept import page, read_kept
+from bilsh.experiments.runner import read_record
 
 ALL = [*theory_claims.CLAIMS, *result_claims.CLAIMS, *performance_claims.CLAIMS]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def mnist_folder():
-    """Say where MNIST lies, unless the user has."""
-    data = Path(os.environ.get("BILSH_DATA", "")) / "mnist"
-    if data.is_dir():
-        os.environ.setdefault("BILSH_MNIST", str(data))
+@pytest.fixture
+def mnist(mnist_folder, monkeypatch):
+    """Let programs find MNIST, or skip."""
+    monkeypatch.setenv("BILSH_MNIST", str(mnist_folder))
+    return mnist_folder
 
 
 @pytest.mark.parametrize("claim", [c for c in ALL if not c.slow], ids=lambda c: c.name)
@@ -34,7 +31,7 @@ def test_claim(claim):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", [c for c in ALL if c.slow], ids=lambda c: c.name)
-def test_slow_claim(claim):
+def test_slow_claim(claim, mnist):
     claim.check()
 
 
@@ -54,15 +51,10 @@ def test_tables_of_the_accuracy_page(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", result_claims.AGAIN)
-def test_a_figure_made_anew_agrees_with_the_kept_one(name, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(name)
-    outcome = reproduce(
-        [name], "full", folder, mnist=os.environ.get("BILSH_MNIST"), cache=folder / "cache", jobs=2
-    )
+def test_a_figure_made_anew_agrees_with_the_kept_one(name, tmp_path, mnist):
+    outcome = reproduce([name], "full", tmp_path, mnist=mnist, cache=tmp_path / "cache", jobs=2)
     assert not outcome.failures
-    from bilsh.experiments.runner import read_record
-
-    made = read_record(folder / "tables" / f"{name}.json")["tables"]
+    made = read_record(tmp_path / "tables" / f"{name}.json")["tables"]
     compared = 0
     for table, rows in read_kept(result_claims.RESULTS / f"{name}.csv")[0].items():
         for row, again in zip(rows, made[table], strict=True):
