@@ -8,7 +8,7 @@ import numpy as np
 
 from bilsh.store.files import Directory
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file, seconds
-from bilsh.store.sections import FORMAT, SectionWriter
+from bilsh.store.sections import SectionWriter
 from bilsh.store.snapshot import LOCK_NAME, Snapshot, load, versions_among
 from bilsh.store.writer import Writer
 
@@ -45,7 +45,7 @@ def first_version(
     finally:
         file.abandon()
     manifest = Manifest(
-        format=FORMAT, version=1, time=seconds(), fingerprint=fingerprint,
+        format=1, version=1, time=seconds(), fingerprint=fingerprint,
         n_bits=int(encoder.n_bits), n_features=int(encoder.n_features_in_), id_kind=None,
         next_id=0, keep_vectors=keep_vectors, encoder=ref, segments=(), deletes=None, repaired_from=None,
     )  # fmt: skip

@@ -34,7 +34,7 @@ from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import VectorKind
 from bilsh.store.salvage import Salvage, look_for_segments, refill
 from bilsh.store.segment import unmapped
-from bilsh.store.snapshot import Snapshot, newest_version, open_directory, open_snapshot, versions_among
+from bilsh.store.snapshot import Snapshot, open_directory, open_snapshot, refuse_nothing, versions_among
 from bilsh.store.view import View
 from bilsh.store.writer import Writer
 
@@ -121,6 +121,7 @@ class Store(View):
         *,
         version: int | None = None,
         mmap: bool = True,
+        log: bool = True,
         _disk: Disk | None = None,
     ) -> Self:
         """Open a store.
@@ -135,6 +136,9 @@ class Store(View):
         mmap : bool
             Map files into memory. False reads them instead: for file systems where others may cut files
             short, which would kill a process that has them mapped.
+        log : bool
+            Put small changes that follow each other into a log, which is quick. False makes each a segment, so
+            that segments do not depend on when the store was opened.
         """
         if mode not in ("r", "a"):
             raise InvalidInputError(f"mode must be 'r' (read) or 'a' (read and change); got {mode!r}.")
@@ -145,11 +149,11 @@ class Store(View):
         directory = open_directory(_disk or Disk(), Path(path))
         if mode == "r":
             return cls(directory, open_snapshot(directory, version=version, use_map=mmap), None, mmap)
-        newest_version(directory)  # no lock file is left where there is no store
-        writer = Writer(directory)
+        refuse_nothing(directory)  # no lock file is left where there is no store
+        writer = Writer(directory, use_log=log)
         try:
             snapshot = open_snapshot(directory, version=None, use_map=mmap)
-            writer.tidy(snapshot.manifest)
+            writer.tidy(snapshot.stored)
         except BaseException:
             writer.close()
             raise
