@@ -176,6 +176,14 @@ class Directory:
         """Give a file a second name, in one step; FileExistsError when that name is taken."""
         os.link(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd, follow_symlinks=False)
 
+    def adopt(self, source: Directory, name: str) -> bool:
+        """Give a file of another directory the same name here too; False where that is not possible."""
+        try:
+            os.link(name, name, src_dir_fd=source._fd, dst_dir_fd=self._fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
     def unlink(self, name: str) -> None:
         """Remove a name."""
         os.unlink(name, dir_fd=self._fd)

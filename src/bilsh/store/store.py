@@ -25,6 +25,7 @@ from bilsh.errors import (
 )
 from bilsh.search.index import Mode, search_segments
 from bilsh.store import maintenance
+from bilsh.store.backup import Backup, back_up
 from bilsh.store.change import Change
 from bilsh.store.creation import first_version, refuse_contents
 from bilsh.store.files import Directory, Disk
@@ -60,9 +61,10 @@ class Store(View):
     """
 
     def __init__(
-        self, directory: Directory, snapshot: Snapshot, writer: Writer | None, use_map: bool
+        self, disk: Disk, directory: Directory, snapshot: Snapshot, writer: Writer | None, use_map: bool
     ) -> None:
         super().__init__(directory, snapshot)
+        self._disk = disk
         self._writer, self._use_map = writer, use_map
         self._encoder: Encoder | None = None
         self._coder: Coder | None = None
@@ -111,7 +113,7 @@ class Store(View):
         except BaseException:
             writer.close()
             raise
-        return cls(directory, snapshot, writer, mmap)
+        return cls(disk, directory, snapshot, writer, mmap)
 
     @classmethod
     def open(
@@ -146,9 +148,10 @@ class Store(View):
             raise InvalidInputError(
                 "an earlier version can only be read. Use mode='r', or Store.repair to go back to it."
             )
-        directory = open_directory(_disk or Disk(), Path(path))
+        disk = _disk or Disk()
+        directory = open_directory(disk, Path(path))
         if mode == "r":
-            return cls(directory, open_snapshot(directory, version=version, use_map=mmap), None, mmap)
+            return cls(disk, directory, open_snapshot(directory, version=version, use_map=mmap), None, mmap)
         refuse_nothing(directory)  # no lock file is left where there is no store
         writer = Writer(directory, use_log=log)
         try:
@@ -157,7 +160,7 @@ class Store(View):
         except BaseException:
             writer.close()
             raise
-        return cls(directory, snapshot, writer, mmap)
+        return cls(disk, directory, snapshot, writer, mmap)
 
     def close(self) -> None:
         """Release the lock and the files; arrays handed out stay valid."""
@@ -286,6 +289,22 @@ class Store(View):
             self._encoder = self._coder = None
             _ = self.coder
         return result
+
+    def backup(self, path: str | os.PathLike[str], *, link: bool = False) -> Backup:
+        """Copy the version this object sees into another directory, while writers go on.
+
+        Durable, and every copied byte checked, when it returns. Into a directory that has an earlier backup of
+        this store only what is new is copied; what was there is checked by size and header (see :meth:`verify`).
+
+        Parameters
+        ----------
+        path : path
+            New directory, or that of an earlier backup.
+        link : bool
+            Hard-link files instead of copying them where the file system allows it: quick and without space,
+            but then damage of a file is damage of both.
+        """
+        return back_up(self._disk, self._place, self._now, Path(path), link)
 
     @staticmethod
     def exists(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> bool:

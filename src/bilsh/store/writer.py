@@ -69,6 +69,10 @@ class Writer:
         """Return how many files the running change has named."""
         return len(self._made)
 
+    def forget(self, name: str) -> None:
+        """Take a name off the list of files to remove or to find again: it has served."""
+        self._made.remove(name)
+
     def drop_after(self, count: int) -> None:
         """Remove the files named after the first `count`."""
         self.discard(self._made[count:])
