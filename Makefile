@@ -9,7 +9,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test lint types tests test-slow torture bench bench-quick clean
+.PHONY: setup demo test lint types tests test-slow torture stubs bench bench-quick clean
 
 setup: $(VENV)/.built
 
@@ -49,12 +49,18 @@ test-slow: setup
 torture: setup
 	BILSH_TORTURE=1 $(BIN)/python -m pytest tests/store
 
+# The types of the compiled module, written by nanobind; a test tells when they are behind.
+stubs: setup
+	$(BIN)/python -m nanobind.stubgen --quiet -m bilsh._native -o src/bilsh/_native.pyi
+	sed -i '1i # Written by nanobind (make stubs).\n# ruff: noqa' src/bilsh/_native.pyi
+	$(BIN)/ruff format --quiet src/bilsh/_native.pyi
+
 # bench takes a quarter of an hour and writes the tables of the documentation; bench-quick three minutes.
 bench: setup $(VENV)/.bench
-	$(BIN)/python -m bilsh.benchmark $(if $(QUICK),--quick) --output benchmarks/results --tables docs/performance-tables.md
+	$(BIN)/bilsh bench $(if $(QUICK),--quick) --output benchmarks/results --tables docs/performance-tables.md
 
 bench-quick: setup $(VENV)/.bench
-	$(BIN)/python -m bilsh.benchmark --quick --output benchmarks/results
+	$(BIN)/bilsh bench --quick --output benchmarks/results
 
 $(VENV)/.bench: $(VENV)/.deps
 	$(BIN)/python -m pip install --quiet --group bench

@@ -7,8 +7,6 @@ from sklearn.datasets import load_digits
 import bilsh
 from bilsh import datasets, evaluation
 
-pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
-
 
 def precision(encoder, images, truth):
     codes = encoder.fit(images).transform(images)
@@ -106,6 +104,6 @@ def test_asymmetric_recall_on_mnist(n_bytes, quadrature, mnist):
             items
         )
         index = bilsh.Index(encoder.transform(items), encoder)
-        found = index.search(queries, k=10, mode="asymmetric", similarity=None, n_jobs=-1).ids
+        found = index.search(queries, k=10, mode="asymmetric", n_jobs=-1).ids
         values.append(evaluation.recall_of_ids(found, evaluation.exact_neighbors(queries, items, 10)[0]))
     assert np.mean(values) > ASYMMETRIC[n_bytes][quadrature] - 0.01

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import bilsh
 from bilsh import codes as bc
 from bilsh.errors import InvalidInputError, InvalidTypeError
 
@@ -59,7 +60,7 @@ def test_distances_are_a_metric(codes):
 @given(code_matrices, st.integers(1, 12), st.sampled_from([None, 1, 2, -1]))
 @settings(deadline=None)
 def test_top_k_sorts_all_distances(codes, k, n_jobs):
-    found = bc.top_k(codes[:3], codes, k, n_jobs=n_jobs)
+    found = bilsh.top_k(codes[:3], codes, k, n_jobs=n_jobs)
     distances = bc.hamming(codes[:3], codes)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(found.ids, order)
@@ -71,7 +72,7 @@ def test_top_k_sorts_all_distances(codes, k, n_jobs):
 @given(code_matrices, st.integers(0, 200))
 @settings(deadline=None)
 def test_within_lists_the_close_ones(codes, radius):
-    found = bc.within(codes[:3], codes, radius)
+    found = bilsh.within(codes[:3], codes, radius)
     distances = bc.hamming(codes[:3], codes)
     assert len(found.ids) == len(found.distances) == len(distances)
     for ids, near, to_all in zip(found.ids, found.distances, distances, strict=True):
@@ -83,7 +84,7 @@ def test_within_lists_the_close_ones(codes, radius):
 
 def test_any_integer_radius_is_fine():
     codes = random_codes(0, 5, 3)
-    assert [len(ids) for ids in bc.within(codes, codes, 10**12).ids] == [5] * 5
+    assert [len(ids) for ids in bilsh.within(codes, codes, 10**12).ids] == [5] * 5
 
 
 def test_single_codes_lose_their_axis():
@@ -103,21 +104,21 @@ def test_strided_fortran_and_read_only_input_give_the_same():
     expected = bc.hamming(plain, plain)
     np.testing.assert_array_equal(bc.hamming(view, np.asfortranarray(view)), expected)
     np.testing.assert_array_equal(
-        bc.top_k(view, view[::-1], 3).distances, bc.top_k(plain, plain, 3).distances
+        bilsh.top_k(view, view[::-1], 3).distances, bilsh.top_k(plain, plain, 3).distances
     )
 
 
 def test_no_codes_no_neighbours():
     none, some = random_codes(0, 0, 4), random_codes(0, 3, 4)
     assert bc.hamming(none, some).shape == (0, 3)
-    assert bc.top_k(some, none, 5).ids.shape == (3, 0)
-    assert bc.top_k(none, some, 5).ids.shape == (0, 3)
-    assert [len(ids) for ids in bc.within(some, none, 5).ids] == [0, 0, 0]
-    assert bc.within(none, some, 5).ids == []
+    assert bilsh.top_k(some, none, 5).ids.shape == (3, 0)
+    assert bilsh.top_k(none, some, 5).ids.shape == (0, 3)
+    assert [len(ids) for ids in bilsh.within(some, none, 5).ids] == [0, 0, 0]
+    assert bilsh.within(none, some, 5).ids == []
 
 
 def test_neighbors_are_frozen():
-    found = bc.top_k(random_codes(0, 1, 4), random_codes(1, 3, 4), 1)
+    found = bilsh.top_k(random_codes(0, 1, 4), random_codes(1, 3, 4), 1)
     with pytest.raises(AttributeError):
         found.ids = None
 
@@ -143,18 +144,26 @@ CODES = random_codes(0, 3, 4)
         (lambda: bc.unpack(np.uint8(3)), InvalidInputError, "got a single number"),
         (lambda: bc.hamming(CODES, CODES[:, :3]), InvalidInputError, "equal length; got 4 and 3 bytes"),
         (lambda: bc.hamming(CODES[None], CODES), InvalidInputError, r"got shape \(1, 3, 4\)"),
-        (lambda: bc.top_k(CODES, CODES, 0), InvalidInputError, "k must be >= 1; got 0"),
-        (lambda: bc.top_k(CODES, CODES, True), InvalidTypeError, "k must be a whole number >= 1; got True"),
-        (lambda: bc.top_k(CODES[0], CODES, 1), InvalidInputError, r"pass queries\[None, :\]"),
-        (lambda: bc.top_k(CODES, CODES[:, 1:], 1), InvalidInputError, "got 4 and 3 bytes"),
-        (lambda: bc.top_k(CODES, CODES, 1, n_jobs=0), InvalidInputError, "n_jobs must not be 0"),
+        (lambda: bilsh.top_k(CODES, CODES, 0), InvalidInputError, "k must be >= 1; got 0"),
         (
-            lambda: bc.top_k(CODES, CODES, 1, n_jobs=1.5),
+            lambda: bilsh.top_k(CODES, CODES, True),
+            InvalidTypeError,
+            "k must be a whole number >= 1; got True",
+        ),
+        (lambda: bilsh.top_k(CODES[0], CODES, 1), InvalidInputError, r"pass queries\[None, :\]"),
+        (lambda: bilsh.top_k(CODES, CODES[:, 1:], 1), InvalidInputError, "got 4 and 3 bytes"),
+        (lambda: bilsh.top_k(CODES, CODES, 1, n_jobs=0), InvalidInputError, "n_jobs must not be 0"),
+        (
+            lambda: bilsh.top_k(CODES, CODES, 1, n_jobs=1.5),
             InvalidTypeError,
             "must be an integer or None",
         ),
-        (lambda: bc.within(CODES, CODES, -1), InvalidInputError, "radius must be >= 0; got -1"),
-        (lambda: bc.within(CODES, [["a"]], 1), InvalidTypeError, "codes must be packed codes of dtype uint8"),
+        (lambda: bilsh.within(CODES, CODES, -1), InvalidInputError, "radius must be >= 0; got -1"),
+        (
+            lambda: bilsh.within(CODES, [["a"]], 1),
+            InvalidTypeError,
+            "codes must be packed codes of dtype uint8",
+        ),
     ],
 )
 def test_bad_arguments_are_told_what_to_do(call, error, message):
@@ -163,6 +172,6 @@ def test_bad_arguments_are_told_what_to_do(call, error, message):
 
 
 def test_more_than_all_is_all():
-    found = bc.top_k(CODES, CODES, 10**20)
+    found = bilsh.top_k(CODES, CODES, 10**20)
     assert found.ids.shape == (3, 3)
-    assert bc.top_k(CODES, CODES[:0], 10**20).ids.shape == (3, 0)
+    assert bilsh.top_k(CODES, CODES[:0], 10**20).ids.shape == (3, 0)

@@ -9,7 +9,6 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
 @pytest.mark.parametrize("block", BLOCKS)
 def test_code_in_the_readme_runs(block, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

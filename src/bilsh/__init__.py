@@ -10,6 +10,7 @@ from bilsh.errors import (
     CorruptStore,
     CorruptStoreError,
     EncoderAdvice,
+    EncoderAdviceWarning,
     IncompatibleCodesError,
     InvalidInputError,
     InvalidTypeError,
@@ -19,10 +20,9 @@ from bilsh.errors import (
 
 if TYPE_CHECKING:
     from bilsh import theory
-    from bilsh.codes import Neighbors, hamming, pack, prefix, top_k, unpack, within
-    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
+    from bilsh.codes import hamming, pack, prefix, unpack
+    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder, encoder_from_bytes, load_encoder
     from bilsh.encoders.features import RandomFourierFeatures
-    from bilsh.encoders.file import encoder_from_bytes, load_encoder
     from bilsh.encoders.presets import (
         bilinear_angle,
         blsh_sik,
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     )
     from bilsh.estimates.intervals import Estimate, bits_needed, estimate
     from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
+    from bilsh.search.exact import top_k, within
     from bilsh.search.index import Index
+    from bilsh.search.results import Matches, Neighbors
     from bilsh.store import Batch, Store
 
     __version__: str
@@ -50,6 +52,7 @@ __all__ = [
     "CorruptStoreError",
     "Dense",
     "EncoderAdvice",
+    "EncoderAdviceWarning",
     "Estimate",
     "Hadamard",
     "IncompatibleCodesError",
@@ -57,6 +60,7 @@ __all__ = [
     "InvalidInputError",
     "InvalidTypeError",
     "KernelEncoder",
+    "Matches",
     "Neighbors",
     "RandomFourierFeatures",
     "Store",
@@ -83,9 +87,8 @@ __all__ = [
 
 # Loaded when first asked for: importing scikit-learn alone takes longer than answering a query.
 _HOMES = {
-    "codes": ("Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"),
-    "encoders.file": ("encoder_from_bytes", "load_encoder"),
-    "encoders.estimators": ("AngleEncoder", "KernelEncoder"),
+    "codes": ("hamming", "pack", "prefix", "unpack"),
+    "encoders.estimators": ("AngleEncoder", "KernelEncoder", "encoder_from_bytes", "load_encoder"),
     "estimates.intervals": ("Estimate", "bits_needed", "estimate"),
     "encoders.features": ("RandomFourierFeatures",),
     "encoders.presets": (
@@ -97,7 +100,9 @@ _HOMES = {
         "lsh_sik",
     ),
     "projections": ("Bilinear", "Circulant", "Dense", "Hadamard"),
+    "search.exact": ("top_k", "within"),
     "search.index": ("Index",),
+    "search.results": ("Matches", "Neighbors"),
     "store": ("Batch", "Store"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

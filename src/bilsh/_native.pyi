@@ -1,121 +1,282 @@
+# Written by nanobind (make stubs).
+# ruff: noqa
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
+import numpy
 from numpy.typing import NDArray
 
-def level() -> str: ...
-def levels() -> list[str]: ...
-def force_level(name: str) -> None: ...
+def level() -> str:
+    """Instruction set the kernels run on."""
 
-# ---- search: distances of packed codes ----
-def hamming_matrix(a: NDArray[np.uint8], b: NDArray[np.uint8], n_jobs: int = 1) -> NDArray[np.int32]: ...
-def hamming_top_k(
-    queries: NDArray[np.uint8],
-    slabs: Sequence[NDArray[np.uint8]],
-    k: int,
-    ids: NDArray[np.int64] | None = None,
-    alive: NDArray[np.uint8] | None = None,
-    n_jobs: int = 1,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
-def hamming_within(
-    queries: NDArray[np.uint8],
-    slabs: Sequence[NDArray[np.uint8]],
-    radius: int,
-    ids: NDArray[np.int64] | None = None,
-    alive: NDArray[np.uint8] | None = None,
-    n_jobs: int = 1,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]: ...
-def progressive_top_k(
-    queries: NDArray[np.uint8],
-    slabs: Sequence[NDArray[np.uint8]],
-    k: int,
-    limits: NDArray[np.int32],
-    seeds: int,
-    ids: NDArray[np.int64] | None = None,
-    alive: NDArray[np.uint8] | None = None,
-    n_jobs: int = 1,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], dict[str, NDArray[Any]]]: ...
-def scores(
-    weights: NDArray[np.float32],
-    bias: NDArray[np.float32],
-    slabs: Sequence[NDArray[np.uint8]],
-    n_jobs: int = 1,
-) -> NDArray[np.float32]: ...
-def score_rows(
-    weights: NDArray[np.float32],
-    bias: NDArray[np.float32],
-    slabs: Sequence[NDArray[np.uint8]],
-    rows: NDArray[np.int64],
-    n_jobs: int = 1,
-) -> NDArray[np.float32]: ...
-def score_top_k(
-    weights: NDArray[np.float32],
-    bias: NDArray[np.float32],
-    slabs: Sequence[NDArray[np.uint8]],
-    k: int,
-    ids: NDArray[np.int64] | None = None,
-    alive: NDArray[np.uint8] | None = None,
-    n_jobs: int = 1,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+def levels() -> list[str]:
+    """Instruction sets this machine can run, slowest first."""
 
-# Encoding: plans, weight stream, quantiser
+def force_level(name: str) -> None:
+    """Run the kernels on a given instruction set ('auto' for the best)."""
 
-class NonFiniteError(ValueError): ...
+class NonFiniteError(ValueError):
+    pass
 
 class Plan:
-    def encode(self, X: NDArray[np.float32], n_jobs: int = 1) -> NDArray[np.uint8]: ...
-    def project(self, X: NDArray[np.float32], n_jobs: int = 1) -> NDArray[np.float32]: ...
+    """
+    Compiled projection and quantiser: float32 rows in, packed codes or values out.
+    """
+
+    def encode(
+        self,
+        X: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        n_jobs: int = 1,
+    ) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C")]:
+        """Packed codes (n, ceil(k / 8))."""
+
+    def project(
+        self,
+        X: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        n_jobs: int = 1,
+    ) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")]:
+        """
+        Values (n, k) of every bit, offset included, by the chains that encode uses.
+        """
 
 class BilinearPlan(Plan):
+    """w_i^T M v_j for selected pairs (i, j)."""
+
     def __init__(
         self,
-        left: NDArray[np.float32],
-        right: NDArray[np.float32],
-        pairs: NDArray[np.int32],
-        offsets: NDArray[np.float32],
-        tau: NDArray[np.float32] | None,
+        left: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        right: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        pairs: Annotated[
+            NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        offsets: Annotated[
+            NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        tau: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None,
         d: int,
-        permutation: NDArray[np.int32] | None,
-        signs: NDArray[np.float32] | None,
+        permutation: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+        | None,
+        signs: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None,
         left_first: bool,
     ) -> None: ...
 
 class DensePlan(Plan):
+    """Rows of stored weights."""
+
     def __init__(
         self,
-        weights: NDArray[np.float32],
-        outputs: NDArray[np.int32],
-        offsets: NDArray[np.float32],
-        tau: NDArray[np.float32] | None,
+        weights: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        outputs: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        offsets: Annotated[
+            NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        tau: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None,
     ) -> None: ...
 
 class StreamedDensePlan(Plan):
+    """Rows of weights regenerated in blocks while encoding."""
+
     def __init__(
         self,
         seed: int,
         kind: str,
-        row_scale: NDArray[np.float32],
+        row_scale: Annotated[
+            NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
         d: int,
-        outputs: NDArray[np.int32],
-        offsets: NDArray[np.float32],
-        tau: NDArray[np.float32] | None,
-        block_bytes: int = ...,
+        outputs: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        offsets: Annotated[
+            NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        tau: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None,
+        block_bytes: int = 1048576,
     ) -> None: ...
 
 class HadamardPlan(Plan):
+    """H s3 H s2 H s1 x in blocks."""
+
     def __init__(
         self,
-        signs: NDArray[np.float32],
-        outputs: NDArray[np.int32],
+        signs: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+        ],
+        outputs: Annotated[
+            NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
         d: int,
         scale: float,
-        offsets: NDArray[np.float32],
-        tau: NDArray[np.float32] | None,
+        offsets: Annotated[
+            NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        tau: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None,
     ) -> None: ...
 
 def dense_weights(
-    seed: int, kind: str, row_scale: NDArray[np.float32], d: int, row_start: int, row_stop: int
-) -> NDArray[np.float32]: ...
-def first_nonfinite(X: NDArray[np.float32]) -> int: ...
-def quantize(values: NDArray[np.float32], tau: NDArray[np.float32] | None) -> NDArray[np.uint8]: ...
+    seed: int,
+    kind: str,
+    row_scale: Annotated[
+        NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    d: int,
+    row_start: int,
+    row_stop: int,
+) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")]:
+    """
+    Rows [row_start, row_stop) of the weights that StreamedDensePlan uses: row_scale[row] * variate.
+    """
+
+def first_nonfinite(
+    X: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+) -> int:
+    """Flat index of the first NaN or infinity, or -1."""
+
+def quantize(
+    values: Annotated[
+        NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    tau: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None,
+) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C")]:
+    """
+    Packed codes of ready values: value >= 0, or |value - rint(value)| <= tau.
+    """
+
+def hamming_matrix(
+    a: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    b: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    n_jobs: int = 1,
+) -> Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")]:
+    """Distances of every code of a to every code of b."""
+
+def hamming_top_k(
+    queries: Annotated[
+        NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    slabs: Sequence[
+        Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    ],
+    k: int,
+    ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    n_jobs: int = 1,
+) -> tuple[
+    Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
+    Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
+]:
+    """The k nearest codes of each query, by (distance, id)."""
+
+def hamming_within(
+    queries: Annotated[
+        NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    slabs: Sequence[
+        Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    ],
+    radius: int,
+    ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    n_jobs: int = 1,
+) -> tuple[
+    Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C")],
+    Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C")],
+    Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C")],
+]:
+    """All codes within the radius of each query: offsets, ids, distances."""
+
+def progressive_top_k(
+    queries: Annotated[
+        NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    slabs: Sequence[
+        Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    ],
+    k: int,
+    limits: Annotated[
+        NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    seeds: int,
+    ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    n_jobs: int = 1,
+) -> tuple[
+    Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
+    Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
+    dict[str, Any],
+]:
+    """
+    The k nearest codes of each query, found slab by slab: ids, distances, counters.
+    """
+
+def scores(
+    weights: Annotated[
+        NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    slabs: Sequence[
+        Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    ],
+    n_jobs: int = 1,
+) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")]:
+    """
+    bias + the sum of the weights of the set bits, of every query and code.
+    """
+
+def score_rows(
+    weights: Annotated[
+        NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    slabs: Sequence[
+        Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    ],
+    rows: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    n_jobs: int = 1,
+) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")]:
+    """The same scores for the given rows of each query."""
+
+def score_top_k(
+    weights: Annotated[
+        NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    slabs: Sequence[
+        Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    ],
+    k: int,
+    ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    n_jobs: int = 1,
+) -> tuple[
+    Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
+    Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")],
+]:
+    """The k codes with the largest scores of each query, ties by id."""

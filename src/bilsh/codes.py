@@ -1,4 +1,4 @@
-"""Packed binary codes: packing, prefixes, Hamming distances, nearest codes.
+"""Packed binary codes: packing, prefixes, Hamming distances.
 
 A code of k bits is ceil(k / 8) bytes in little bit order: bit r is ``(code[r // 8] >> (r % 8)) & 1``; the
 padding bits of the last byte are zero. Encoders put bits in random order, so the first bits of a code are a
@@ -8,55 +8,20 @@ padding bits of the last byte are zero. Encoders put bits in random order, so th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.search.results import Explanation
 from bilsh.validation import check_integer, thread_count
 
-__all__ = ["Neighbors", "hamming", "pack", "prefix", "top_k", "unpack", "within"]
+__all__ = ["hamming", "pack", "prefix", "unpack"]
 
 Codes = NDArray[np.uint8]
 
 SLAB_BYTES = (64, 192, 768, 3072)
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbors:
-    """What a search found, nearest first, ties by id.
-
-    Attributes
-    ----------
-    ids : int64 array (q, k)
-        Row numbers, or the ids a store gave to its items.
-    distances : int32 array (q, k)
-        Hamming distances: numbers of differing bits. After re-ranking, exact Euclidean distances (float64).
-    similarity : float array (q, k), optional
-        The similarity estimated from the distances, where it was asked for.
-    interval : float array (q, k, 2), optional
-        Lower and upper end of the similarity's interval.
-    explanation : Explanation, optional
-        See :meth:`explain`.
-
-    Notes
-    -----
-    :func:`within` finds a different number for each query: its ids and distances are lists of q arrays.
-    """
-
-    ids: Any
-    distances: Any
-    similarity: Any = None
-    interval: Any = None
-    explanation: Explanation | None = None
-
-    def explain(self) -> Explanation | None:
-        """How the search went: mode and why, survivors, bytes and time of each stage. None for plain scans."""
-        return self.explanation
+_WORD = (1 << 64) - 1
 
 
 def pack(bits: ArrayLike) -> Codes:
@@ -178,69 +143,6 @@ def hamming(a: ArrayLike, b: ArrayLike, *, n_jobs: int | None = None) -> NDArray
     return distances.reshape(left.shape[:-1] + right.shape[:-1])
 
 
-def top_k(queries: ArrayLike, codes: ArrayLike, k: int, *, n_jobs: int | None = None) -> Neighbors:
-    """Nearest k codes of each query by Hamming distance: an exact scan.
-
-    Parameters
-    ----------
-    queries : uint8 array (q, n_bytes)
-    codes : uint8 array (n, n_bytes)
-    k : int
-        At least 1; where it exceeds n, all n codes are returned in order.
-    n_jobs : int, optional
-        Threads, as in scikit-learn: None is 1, -1 all cores. One query, too, is spread over the threads.
-
-    Returns
-    -------
-    Neighbors
-        ids (q, min(k, n)) are row numbers of `codes`; sorted by distance, ties by row number.
-
-    Examples
-    --------
-    >>> codes = pack([[0, 0, 0], [1, 1, 1], [0, 0, 1]])
-    >>> found = top_k(codes[:1], codes, k=2)
-    >>> found.ids.tolist(), found.distances.tolist()
-    ([[0, 2]], [[0, 1]])
-    """
-    asked, stored = as_codes(queries, "queries"), as_codes(codes, "codes")
-    check_widths(asked, stored, "queries", "codes")
-    # More than all is all; zero codes still need a k that the scan accepts.
-    k = min(check_integer("k", k, minimum=1), max(1, len(stored)))
-    ids, distances = _native.hamming_top_k(asked, [stored], k, None, None, thread_count(n_jobs))
-    return Neighbors(ids, distances)
-
-
-def within(queries: ArrayLike, codes: ArrayLike, radius: int, *, n_jobs: int | None = None) -> Neighbors:
-    """All codes within a Hamming radius of each query: an exact scan.
-
-    Parameters
-    ----------
-    queries : uint8 array (q, n_bytes)
-    codes : uint8 array (n, n_bytes)
-    radius : int
-        Largest distance that counts, from 0.
-    n_jobs : int, optional
-        Threads, as in scikit-learn: None is 1, -1 all cores.
-
-    Returns
-    -------
-    Neighbors
-        ids and distances are lists of q arrays, one per query, each sorted by distance, ties by row number.
-
-    Examples
-    --------
-    >>> codes = pack([[0, 0, 0], [1, 1, 1], [0, 0, 1]])
-    >>> [ids.tolist() for ids in within(codes[:2], codes, radius=1).ids]
-    [[0, 2], [1]]
-    """
-    asked, stored = as_codes(queries, "queries"), as_codes(codes, "codes")
-    check_widths(asked, stored, "queries", "codes")
-    radius = min(check_integer("radius", radius, minimum=0), 8 * asked.shape[1])
-    offsets, ids, distances = _native.hamming_within(asked, [stored], radius, n_jobs=thread_count(n_jobs))
-    spans = [slice(start, stop) for start, stop in pairwise(offsets.tolist())]
-    return Neighbors([ids[span] for span in spans], [distances[span] for span in spans])
-
-
 def slab_widths(n_bytes: int) -> tuple[int, ...]:
     """Bytes of each slab of a code: 512, 1536, 6144, 24576 bits and the rest, as far as the code reaches.
 
@@ -255,6 +157,59 @@ def slab_widths(n_bytes: int) -> tuple[int, ...]:
             widths.append(min(width, n_bytes))
             n_bytes -= width
     return (*widths, n_bytes) if n_bytes > 0 else tuple(widths)
+
+
+@dataclass(frozen=True, slots=True)
+class BitOrder:
+    """A permutation of the bits of codes. Distances do not change; prefixes become random subsets.
+
+    Attributes
+    ----------
+    permutation : int64 array (n_bits,)
+        Bit r of a permuted code is bit ``permutation[r]`` of the code.
+    """
+
+    permutation: NDArray[np.int64]
+
+    @classmethod
+    def fixed(cls, n_bits: int) -> BitOrder:
+        """Return the permutation that all codes of this length and of unknown origin are given.
+
+        Its numbers are drawn by their own simple generator, so that they are the same for ever: a Fisher-Yates shuffle
+        by SplitMix64.
+        """
+        permutation = list(range(n_bits))
+        state = n_bits
+        for last in range(n_bits - 1, 0, -1):
+            state = (state + 0x9E3779B97F4A7C15) & _WORD
+            z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
+            other = ((z ^ (z >> 31)) * (last + 1)) >> 64
+            permutation[last], permutation[other] = permutation[other], permutation[last]
+        return cls(np.array(permutation, dtype=np.int64))
+
+    def apply(self, codes: Codes) -> Codes:
+        """Permute the bits of codes (n, n_bytes).
+
+        Examples
+        --------
+        >>> order = BitOrder(np.array([1, 0, 2]))
+        >>> unpack(order.apply(pack([[1, 0, 1]])), 3)
+        array([[0, 1, 1]], dtype=uint8)
+        """
+        return self._gathered(codes, self.permutation)
+
+    def undo(self, codes: Codes) -> Codes:
+        """Return the codes that :meth:`apply` was given."""
+        return self._gathered(codes, np.argsort(self.permutation))
+
+    def _gathered(self, codes: Codes, source: NDArray[np.int64]) -> Codes:
+        result = np.empty_like(codes)
+        step = max(1, (16 << 20) // max(1, len(source)))
+        for start in range(0, len(codes), step):
+            bits = np.unpackbits(codes[start : start + step], axis=1, count=len(source), bitorder="little")
+            result[start : start + step] = np.packbits(bits[:, source], axis=1, bitorder="little")
+        return result
 
 
 def as_codes(codes: ArrayLike, name: str) -> Codes:

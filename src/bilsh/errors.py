@@ -28,6 +28,10 @@ class CorruptEncoderError(BilshError, ValueError):
     """An encoder file is damaged, cut short, or not an encoder file at all."""
 
 
+class CorruptExportError(BilshError, ValueError):
+    """A file does not hold what `bilsh export` wrote; the message names it."""
+
+
 class CorruptStoreError(BilshError, OSError):
     """A store's file is damaged or missing; the message names the file and, where known, the block."""
 
@@ -52,8 +56,12 @@ class AssumptionWarning(UserWarning):
     """A published statement was evaluated where its assumptions do not hold."""
 
 
-class EncoderAdvice(UserWarning):
-    """The data at hand suggest another encoder; silence it by category if the choice is deliberate."""
+class EncoderAdviceWarning(UserWarning):
+    """Measured on the data at hand, another encoder finds more neighbours. Fitting alone never warns."""
+
+
+EncoderAdvice = EncoderAdviceWarning
+"""Its old name."""
 
 
 _SOURCES = {

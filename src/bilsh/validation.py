@@ -63,6 +63,16 @@ def check_positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_fraction(name: str, value: Any, *, zero: bool = False) -> float:
+    """Return ``value`` as float if it is between 0 and 1, ends excluded (0 allowed with ``zero``)."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise InvalidTypeError(f"{name} must be a number between 0 and 1; got {value!r}.")
+    if not (0 < float(value) < 1 or (zero and value == 0)):
+        where = "in [0, 1)" if zero else "between 0 and 1, ends excluded"
+        raise InvalidInputError(f"{name} must be {where}; got {value!r}.")
+    return float(value)
+
+
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``choices``; else raise a typed error that lists them."""
     if not isinstance(value, str) or value not in choices:

@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bilsh.benchmark import benchmark, limits, machine, program, report, targets
 from bilsh.benchmark import contestants_encode as enc
 from bilsh.benchmark import contestants_hamming as ham
-from bilsh.benchmark import limits, machine, main, program, report, targets
 from bilsh.benchmark.measure import Contestant, Timing, race
 from bilsh.benchmark.sizes import FULL, QUICK, SMOKE
 from bilsh.benchmark.targets import Race
 from bilsh.codes import unpack
+from bilsh.errors import InvalidInputError
 
 CASES = [enc.EncodeCase((7, 9), 50, 1), enc.EncodeCase((7, 9), 36, 3), enc.EncodeCase((20, 6), 100, 2)]
 
@@ -160,8 +161,11 @@ def test_every_target_speaks_of_a_race_that_is_run(size):
     ways = [Race("ways", "", n, d=c.d, k=c.k, m=c.m) for c, n in size.ways]
     hamming = [Race("hamming", "", n, bits=c.bits) for c, batches in size.hamming for n in batches]
     memory = [Race("memory", "", 64, d=c.d, k=c.k, m=c.m) for c in size.memory]
+    asked = [Race("progressive", case, n) for case in ("MNIST", "clustered", "random") for n in (1, 100)]
     for target in targets.TARGETS:
-        assert any(map(target.where, [*encode, *ways, *hamming, *memory])), target.what
+        assert any(map(target.where, [*encode, *ways, *hamming, *memory, *asked, Race("store", "", 1)])), (
+            target.what
+        )
 
 
 def test_machine_tells_no_names_or_places():
@@ -186,27 +190,29 @@ def test_machine_tells_no_names_or_places():
 
 
 def test_without_curves_there_is_no_picture(tmp_path, capsys):
-    assert main(["--smoke", "--cpu", "--only", "hamming", "--output", str(tmp_path)]) == 0
+    files = benchmark("smoke", tmp_path, only=["hamming"], cpu=True)
+    assert [path.name for path in files] == ["smoke-cpu.json", "smoke-cpu.csv"]
     printed = capsys.readouterr().out
     assert "pip install matplotlib" in printed
     assert "by the cpu clock" in printed
     assert "2 threads" not in printed
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["smoke-cpu.csv", "smoke-cpu.json"]
+    assert {path.parent for path in files} == {tmp_path / machine.folder_name()}
 
 
 def test_the_program_writes_lines_tables_results_and_plots(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(program.memory, "growth", lambda name, case: 1.5)  # children are slow to start
     tables = tmp_path / "tables.md"
-    assert main(["--smoke", "--output", str(tmp_path), "--tables", str(tables)]) == 0
+    assert tables in benchmark("smoke", tmp_path, tables=tables)
     printed = capsys.readouterr().out
     assert "encode 6x7 k=36 m=2, 3 items, 1 thread" in printed
     assert "Targets:" in printed
-    content = json.loads((tmp_path / "smoke.json").read_text())
+    folder = tmp_path / machine.folder_name()
+    content = json.loads((folder / "smoke.json").read_text())
     assert {t["section"] for t in content["timings"]} >= {"encode", "ways", "hamming", "scaling-d"}
     assert content["machine"]["versions"]["numpy"] == np.__version__
     assert all(t["seconds"] is None or t["seconds"] > 0 for t in content["timings"])
-    with (tmp_path / "smoke.csv").open() as file:
+    with (folder / "smoke.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(content["timings"])
     assert {"contestant", "threads", "seconds", "commit", "processor"} <= set(rows[0])
@@ -216,8 +222,25 @@ def test_the_program_writes_lines_tables_results_and_plots(tmp_path, capsys, mon
     for block in text.split("\n\n"):  # every table is rectangular
         if block.startswith("|"):
             assert len({line.count("|") for line in block.splitlines()}) == 1
-    assert "](smoke-scaling.png)" in text
-    assert (tmp_path / "smoke-scaling.png").stat().st_size > 1000
+    assert f"]({folder.name}/smoke-scaling.png)" in text
+    assert (folder / "smoke-scaling.png").stat().st_size > 1000
+
+
+def test_parts_on_request_say_their_goals(tmp_path):
+    lines = []
+    files = benchmark(
+        "smoke", tmp_path, only=["progressive", "store"], tables=tmp_path / "t.md", say=lines.append
+    )
+    told = "\n".join(lines)
+    assert "progressive digits, KernelEncoder, 1,024 bits, 1 queries" in told
+    assert "recall of the full scan" in told
+    assert "(goal 0.99) met" in told
+    assert "ms beyond a plain write" in told
+    assert "## Progressive search" in (tmp_path / "t.md").read_text()
+    assert "## Store" in (tmp_path / "t.md").read_text()
+    assert len(list(files[0].parent.iterdir())) == 2  # the store that was measured is gone
+    with pytest.raises(InvalidInputError, match="No part is called 'speed'; choose from encode"):
+        benchmark("smoke", tmp_path, only=["speed"])
 
 
 def test_a_child_process_reports_its_growth():

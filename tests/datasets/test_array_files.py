@@ -141,7 +141,7 @@ def test_false_npy_sizes_are_refused(tmp_path):
 def test_npz_members_by_name(save, tmp_path):
     save(tmp_path / "x.npz", a=np.arange(6).reshape(2, 3), b=np.ones(2), o=np.array(["text"]))
     np.testing.assert_array_equal(datasets.load(tmp_path / "x.npz", key="a"), [[0, 1, 2], [3, 4, 5]])
-    with pytest.raises(InvalidInputError, match="several arrays; choose with key= among a, b, o"):
+    with pytest.raises(InvalidInputError, match="several arrays; choose by key among a, b, o"):
         datasets.load(tmp_path / "x.npz")
     with pytest.raises(InvalidInputError, match="no array 'c'"):
         datasets.load(tmp_path / "x.npz", key="c")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,6 @@ from sklearn.datasets import load_digits
 
 import bilsh
 from bilsh.encoders import file as encoder_file
-
-pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
 
 DIGITS = load_digits().images
 
@@ -160,7 +157,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         encoder.truncated(5).save(tmp_path / "e")
     assert [path.name for path in tmp_path.iterdir()] == ["e"]

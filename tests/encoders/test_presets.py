@@ -8,8 +8,6 @@ from sklearn.datasets import load_digits
 import bilsh
 from reference import algorithm_1
 
-pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
-
 X = load_digits().images
 
 

@@ -19,7 +19,7 @@ DIGITS = Protocol("digits", n_queries=20, repetitions=2)
 GENERATED = Protocol("generated", n_queries=8, neighbor=5, repetitions=1)
 
 TINY = {
-    "rff": rff.Config(sides=(4, 15), n_pairs=12, n_draws=2000),
+    "rff": rff.Config(data="digits", sides=(4, 15), n_pairs=12, n_draws=2000),
     "bounds": bounds.Config(
         data="digits", side=8, n_curve=21, kernel_values=(0.2, 0.8), n_encoders=8, n_bits=100
     ),
@@ -47,6 +47,7 @@ TINY = {
         copies_data="generated",
         n_copies=6,
         copy_bits=(64,),
+        copy_repetitions=2,
     ),
 }
 """Configurations that take about a second each."""

@@ -6,12 +6,12 @@ import re
 import pytest
 
 from bilsh import errors
-from bilsh.errors import InvalidInputError
+from bilsh.errors import DataNotFoundError, InvalidInputError
 from bilsh.experiments import FIGURES, Inputs, peers, plots, reproduce
-from bilsh.experiments.__main__ import main
 from bilsh.experiments.base import Experiment
-from bilsh.experiments.beyond import peer_findings
+from bilsh.experiments.beyond_shown import peer_findings
 from bilsh.experiments.figures import explain, write_report
+from bilsh.experiments.publish import publish, read_kept
 from bilsh.experiments.runner import read_record, run, to_csv, write_record
 
 
@@ -40,6 +40,7 @@ class Counter:
             combine=lambda config, done: {"all": [row for rows in done.values() for row in rows]},
             plot=lambda tables: None,
             findings=lambda tables: [],
+            kept=("all",),
             **settings,
         )
 
@@ -107,9 +108,9 @@ def test_reproduce_writes_one_self_contained_report(tiny_figures, tmp_path, cach
     assert "<script" not in html
     assert "bilsh reproduce mnist --quick" in html
     assert Inputs(cache).data("digits").checksum in html
-    sizes = [path.stat().st_size for path in (tmp_path / "pictures").glob("*.png")]
+    sizes = [path.stat().st_size for path in (tmp_path / "pictures").glob("*.svg")]
     assert len(sizes) == 2
-    assert max(sizes) < 200_000
+    assert max(sizes) < 400_000
 
     # A later run of another figure into the same folder keeps the first ones in the report.
     later = reproduce(["bounds"], "quick", tmp_path, cache=cache)
@@ -124,36 +125,21 @@ def test_pictures_and_findings_need_only_the_tables(tiny_figures, tmp_path, cach
     assert (tmp_path / "pictures" / "rff.svg").read_bytes() == before
 
 
-def test_a_figure_that_fails_does_not_stop_the_others(tiny_figures, tmp_path, cache, capsys):
-    arguments = ["flickr", "--full", "--output", str(tmp_path), "--cache", str(cache)]
-    assert main(arguments) == 1
-    assert "--images FOLDER" in capsys.readouterr().err
-    assert "Not made: This experiment needs photographs" in (tmp_path / "report.html").read_text()
-    assert main(["rff", "--quick", "--output", str(tmp_path), "--cache", str(cache)]) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "report.html")
+def test_a_figure_that_fails_does_not_stop_the_others(tiny_figures, tmp_path, cache):
+    outcome = reproduce(["flickr", "rff"], "full", tmp_path, cache=cache)
+    assert "--images FOLDER" in outcome.failures["flickr"]
+    assert "Not made: This experiment needs photographs" in outcome.report.read_text()
+    assert (tmp_path / "tables" / "rff.json").is_file()
+    assert reproduce(["rff"], "quick", tmp_path, cache=cache).report == tmp_path / "report.html"
 
 
-def test_mistakes_get_one_sentence(tmp_path, cache, capsys):
+def test_mistakes_get_one_sentence(tmp_path, cache):
     with pytest.raises(InvalidInputError, match="No figure is called 'figure9'; choose from rff"):
         reproduce(["figure9"], cache=cache)
-    assert main(["rff", "--jobs", "0", "--output", str(tmp_path)]) == 1
-    assert "jobs must be at least 1" in capsys.readouterr().err
-    assert (
-        main(
-            [
-                "flickr",
-                "--full",
-                "--images",
-                str(tmp_path / "no"),
-                "--output",
-                str(tmp_path),
-                "--cache",
-                str(cache),
-            ]
-        )
-        == 1
-    )
-    assert "is not a folder" in capsys.readouterr().err
+    with pytest.raises(InvalidInputError, match="jobs must be at least 1"):
+        reproduce(["rff"], output=tmp_path, jobs=0, cache=cache)
+    outcome = reproduce(["flickr"], "full", tmp_path, images=tmp_path / "no", cache=cache)
+    assert "is not a folder" in outcome.failures["flickr"]
     full = OSError(28, "No space left on device", "some/file")
     assert explain(full) == "The disk is full (some/file). Free some space; finished parts are kept."
     assert "cannot be written" in explain(PermissionError(13, "Permission denied", "some/file"))
@@ -184,3 +170,24 @@ def test_part_files_are_plain_json(tmp_path, inputs, tiny):
     run(Counter().experiment(), tiny["rff"], inputs, tmp_path, say=silent)
     for part in (tmp_path / "parts" / "counter").iterdir():
         assert set(json.loads(part.read_text())) == {"seconds", "rows"}
+
+
+def test_a_repository_keeps_one_table_and_one_picture_per_figure(tiny_figures, tmp_path, cache):
+    reproduce(["rff", "mnist", "beyond"], "quick", tmp_path / "run", cache=cache)
+    publish(tmp_path / "run", tmp_path / "kept", FIGURES)
+    kept = {path.name for path in (tmp_path / "kept").iterdir()}
+    assert kept == {
+        "README.md",
+        *(f"{n}.{kind}" for n in ("rff", "mnist", "beyond") for kind in ("csv", "png")),
+    }
+    for name in ("rff", "mnist", "beyond"):
+        record = read_record(tmp_path / "run" / "tables" / f"{name}.json")
+        tables, provenance = read_kept(tmp_path / "kept" / f"{name}.csv")
+        assert tuple(tables) == FIGURES[name].kept
+        assert provenance["command"] == record["command"]
+        whole = FIGURES[name].findings(record["tables"])
+        assert [f.verdict for f in FIGURES[name].findings(tables)] == [f.verdict for f in whole]
+    text = (tmp_path / "kept" / "README.md").read_text()
+    assert "![Precision-recall on MNIST](mnist.png)" in text
+    with pytest.raises(DataNotFoundError, match="holds no tables"):
+        publish(tmp_path / "kept", tmp_path / "other", FIGURES)

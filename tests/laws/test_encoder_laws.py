@@ -11,8 +11,6 @@ from bilsh import theory
 from bilsh.theory import BitSharing
 from support import SEED, assert_mean, pair_with_spectrum, random_spectrum, rng_from
 
-pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
-
 N_ENCODERS = 400
 PLAIN = {"orthogonal": False, "scramble": False}
 

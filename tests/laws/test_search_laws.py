@@ -9,8 +9,6 @@ import bilsh
 from bilsh.search import scan as scans
 from support import SEED
 
-pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
-
 
 @pytest.mark.parametrize("delta", [0.2, pytest.param(0.05, marks=pytest.mark.slow)])
 def test_misses_stay_below_delta(delta, monkeypatch):

@@ -9,12 +9,9 @@ from sklearn.datasets import load_digits
 
 import bilsh
 from bilsh.codes import slab_widths
-from bilsh.search import asymmetric
-from bilsh.search import scan as scans
-from bilsh.search.index import search_segments
 from bilsh.search.pruning import prefix_limits
-
-pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
+from bilsh.search.scan import rows_of
+from bilsh.search.searchable import Searchable, View
 
 DIGITS = load_digits().images
 
@@ -28,6 +25,17 @@ class Part:
         self.ids = np.asarray(ids, dtype=np.int64)
         self.alive = None if living is None else np.packbits(living, bitorder="little")
         self.vectors = vectors
+
+
+class Parts(Searchable):
+    """Several segments searched as one set of items."""
+
+    def __init__(self, parts, n_bytes, encoder=None):
+        coder = None if encoder is None else encoder.coder_
+        self.view = View(parts, 8 * n_bytes if coder is None else coder.n_bits, coder)
+
+    def _view(self):
+        return self.view
 
 
 def oracle(queries, codes, ids, living, k):
@@ -77,7 +85,7 @@ def segmented(draw):
 @settings(max_examples=80)
 def test_top_k_over_segments_is_the_sorted_list(case, k, mode, n_jobs):
     queries, codes, ids, living, parts = case
-    found = search_segments(parts, None, queries, k, mode=mode, delta=0.0, n_jobs=n_jobs)
+    found = Parts(parts, codes.shape[1]).search(queries, k, mode=mode, delta=0.0, n_jobs=n_jobs)
     assert pairs(found) == oracle(queries, codes, ids, living, k)
 
 
@@ -85,7 +93,7 @@ def test_top_k_over_segments_is_the_sorted_list(case, k, mode, n_jobs):
 @settings(max_examples=40)
 def test_radius_over_segments(case, radius):
     queries, codes, ids, living, parts = case
-    found = search_segments(parts, None, queries, radius=radius)
+    found = Parts(parts, codes.shape[1]).search(queries, radius=radius)
     expected = [[hit for hit in row if hit[0] <= radius] for row in oracle(queries, codes, ids, living, None)]
     for far, numbers, row in zip(found.distances, found.ids, expected, strict=True):
         assert list(zip(far.tolist(), numbers.tolist(), strict=True)) == row
@@ -97,8 +105,8 @@ def test_filters_by_ids_and_by_mask(case, data):
     queries, codes, ids, living, parts = case
     passes = np.array(data.draw(st.lists(st.booleans(), min_size=len(ids), max_size=len(ids))), dtype=bool)
     expected = oracle(queries, codes, ids, living & passes, 7)
-    by_ids = search_segments(parts, None, queries, 7, where=ids[passes])
-    by_mask = search_segments(parts, None, queries, 7, where=passes[living])
+    by_ids = Parts(parts, codes.shape[1]).search(queries, 7, where=ids[passes])
+    by_mask = Parts(parts, codes.shape[1]).search(queries, 7, where=passes[living])
     assert pairs(by_ids) == pairs(by_mask) == expected
 
 
@@ -109,8 +117,8 @@ def test_progressive_is_exact_at_delta_zero_on_many_rows():
     living = rng.random(6000) < 0.8
     parts = [Part(codes[:2500], ids[:2500], living[:2500]), Part(codes[2500:], ids[2500:], living[2500:])]
     queries = codes[:20] ^ (rng.random((20, 300)) < 0.02).astype(np.uint8)
-    exact = search_segments(parts, None, queries, 10, mode="hamming")
-    found = search_segments(parts, None, queries, 10, delta=0.0)
+    exact = Parts(parts, 300).search(queries, 10, mode="hamming")
+    found = Parts(parts, 300).search(queries, 10, delta=0.0)
     np.testing.assert_array_equal(found.ids, exact.ids)
     np.testing.assert_array_equal(found.distances, exact.distances)
 
@@ -121,7 +129,7 @@ def test_prefixes_are_used_where_they_pay_and_told():
     index = bilsh.Index(codes)
     told = index.search(codes[:3], 5).explain()
     assert told.mode == "progressive"
-    assert "prefixes lose a neighbour with probability at most 0.01" in told.reason
+    assert "prefixes lose one of the nearest codes with probability at most 0.01" in told.reason
     assert [stage.name for stage in told.stages] == ["bits up to 512", "bits up to 2048", "bits up to 4096"]
     assert told.stages[0].items == 3 * 5000
     assert told.stages[1].items < 15_000 / 5
@@ -181,105 +189,20 @@ def test_asymmetric_scores_everything_or_candidates(name):
     encoder = ENCODERS[name]().fit(DIGITS)
     codes = encoder.transform(DIGITS[50:700])
     bits = bilsh.unpack(codes, encoder.n_bits)
-    weights, bias = asymmetric.score_weights(encoder, encoder.phases(DIGITS[:4]))
+    coder = encoder.coder_
+    weights, bias = coder.calibration.score_weights(coder.values(DIGITS[:4]))
     scores = bias[:, None] + weights.astype(np.float64) @ bits.T
     order = np.argsort(-scores, axis=1, kind="stable")[:, :6]
     parts = [Part(codes[:300], np.arange(300)), Part(codes[300:], np.arange(300, 650))]
-    found = search_segments(parts, encoder, DIGITS[:4], 6, mode="asymmetric")
+    found = Parts(parts, codes.shape[1], encoder).search(DIGITS[:4], 6, mode="asymmetric")
     np.testing.assert_array_equal(found.ids, order)
     expected = bilsh.hamming(encoder.transform(DIGITS[:4]), codes)
     np.testing.assert_array_equal(found.distances, np.take_along_axis(expected, order, axis=1))
-    some = search_segments(parts, encoder, DIGITS[:4], 6, mode="asymmetric", candidates=650)
+    some = Parts(parts, codes.shape[1], encoder).search(DIGITS[:4], 6, mode="asymmetric", candidates=650)
     np.testing.assert_array_equal(some.ids, order)
     assert found.interval.shape == (4, 6, 2)
     assert (found.interval[..., 0] <= found.similarity).all()
     assert (found.similarity <= found.interval[..., 1]).all()
-
-
-@pytest.mark.parametrize("thresholds", ["zero", "random"])
-def test_bits_follow_the_probabilities_that_scores_are_made_of(thresholds):
-    """P[h = 1 | u] against simulated differences of a known length, in 20,000 bits: within 4 standard errors."""
-    rng = np.random.default_rng(0)
-    X = np.zeros((1, 6))
-    encoder = bilsh.KernelEncoder(
-        n_bits=20_000,
-        bandwidth=1.0,
-        quadrature=False,
-        thresholds=thresholds,
-        projection="dense",
-        random_state=0,
-    ).fit(np.vstack([X, X + 1]))
-    D = rng.normal(size=6)
-    bits = bilsh.unpack(encoder.transform(D / np.linalg.norm(D)[None] * 1.3 + X), 20_000)[0]
-    calibration = asymmetric.calibration_of(encoder)
-    alpha = np.arccos(-encoder.thresholds_)
-    p = asymmetric._probability(calibration, encoder.phases(X)[0].astype(float), alpha, None, 1.3)
-    for low, high in ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1)):
-        inside = (p >= low) & (p < high)
-        if inside.sum() > 100:
-            error = np.sqrt((p * (1 - p))[inside].sum()) / inside.sum()
-            assert abs(bits[inside].mean() - p[inside].mean()) < 6 * error
-
-
-@pytest.mark.parametrize("thresholds", ["zero", "random"])
-def test_bits_of_bilinear_codes_follow_the_lengths_of_their_vectors(thresholds):
-    """20,000 bits of two items, 28 for each left vector: the lengths explain them by more than 5 standard errors."""
-    rng = np.random.default_rng(0)
-    X = np.zeros((1, 24, 24))
-    encoder = bilsh.KernelEncoder(
-        n_bits=20_000,
-        bandwidth=1.0,
-        quadrature=False,
-        thresholds=thresholds,
-        projection=bilsh.Bilinear(oversampling=5),
-        random_state=0,
-    ).fit(np.concatenate([X, X + 1]))
-    D = rng.normal(size=X.shape)
-    bits = bilsh.unpack(encoder.transform(1.3 * D / np.linalg.norm(D)), 20_000)[0]
-    calibration = asymmetric.calibration_of(encoder)
-    alpha = np.arccos(-encoder.thresholds_)
-    u = encoder.phases(X)[0].astype(float)
-    lengths = asymmetric._lengths(encoder)
-    assert np.mean(np.square(lengths)) == pytest.approx(1, rel=0.05)
-    known, unknown = (asymmetric._probability(calibration, u, alpha, s, 1.3) for s in (lengths, None))
-    likelihoods = [np.log(np.where(bits, p, 1 - p)) for p in (known, unknown)]
-    gain = likelihoods[0] - likelihoods[1]
-    assert gain.mean() > 5 * gain.std() / np.sqrt(len(gain))
-
-
-def test_lengths_are_used_only_where_they_tell_the_phase():
-    X = np.random.default_rng(0).normal(size=(50, 6, 6))
-    scrambled, paper = (
-        bilsh.KernelEncoder(36, random_state=0).fit(X),
-        bilsh.blsh_sik(36, random_state=0).fit(X),
-    )
-    assert asymmetric._lengths_of_phases(scrambled) is not None
-    assert asymmetric._lengths_of_phases(paper) is None
-    assert asymmetric._lengths(paper) is not None
-    assert asymmetric._lengths(bilsh.AngleEncoder(36, projection="dense", random_state=0).fit(X)) is None
-
-
-def test_weights_of_a_prefix_are_those_of_angle_codes():
-    X = np.random.default_rng(0).normal(size=(50, 6, 6))
-    encoder = bilsh.AngleEncoder(36, random_state=0).fit(X)
-    short = encoder.truncated(10)
-    weights, prefix = (asymmetric.score_weights(e, e.phases(X[:3]))[0] for e in (encoder, short))
-    np.testing.assert_allclose(prefix, weights[:, :10], rtol=1e-5)
-
-
-def test_bits_without_lengths_share_one_curve():
-    level, curves = asymmetric._levels(None, 5)
-    assert level.tolist() == [0] * 5
-    assert curves == [None]
-
-
-def test_bits_are_grouped_by_length():
-    level, curves = asymmetric._levels(np.array([2.0, 1.0, 3.0]), 3)
-    assert level.tolist() == [1, 0, 2]
-    assert curves == [1.0, 2.0, 3.0]
-    lengths = np.random.default_rng(0).uniform(0.5, 2, 1000)
-    level, curves = asymmetric._levels(lengths, 1000)
-    assert np.abs(np.array(curves)[level] - lengths).max() < 1.5 / 16
 
 
 def test_asymmetric_search_finds_more_true_neighbours():
@@ -314,33 +237,133 @@ def test_reranking_is_exact_among_candidates(kept):
     exact = np.linalg.norm(DIGITS[:5].reshape(5, 1, -1) - by_id.reshape(1, 400, -1), axis=2)
     order = np.argsort(exact, axis=1, kind="stable")[:, :7]
     np.testing.assert_array_equal(found.ids, order)
-    np.testing.assert_allclose(found.distances, np.take_along_axis(exact, order, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(found.exact, np.take_along_axis(exact, order, axis=1), rtol=1e-6)
+    bits = bilsh.hamming(encoder.transform(DIGITS[:5]), encoder.transform(by_id))
+    np.testing.assert_array_equal(found.distances, np.take_along_axis(bits, order, axis=1))
     assert "exact distances" in [stage.name for stage in found.explain().stages]
     few = index.search(DIGITS[:5], 7, rerank=True if kept else by_id)
     assert few.explain().stages[-1].items == 5 * 100
 
 
-def test_similarities_come_with_their_intervals():
+def test_similarities_grow_with_nearness_and_say_the_same_in_other_words():
     encoder = bilsh.KernelEncoder(n_bits=256, random_state=0).fit(DIGITS)
     index = bilsh.Index(encoder.transform(DIGITS), encoder)
-    kernel = index.search(DIGITS[:3], 5)
-    distance = index.search(DIGITS[:3], 5, similarity="euclidean", confidence=0.5)
+    kernel = index.search(DIGITS[:3], 5, mode="hamming")
+    assert kernel.quantity == "kernel"
+    np.testing.assert_allclose(kernel.similarity[:, 0], 1.0, atol=1e-3)
+    assert (np.diff(kernel.similarity, axis=1) <= 0).all()
+    distance = kernel.estimate(of="distance", confidence=0.5)
     np.testing.assert_allclose(
-        kernel.similarity, np.exp(-0.5 * np.square(distance.similarity / encoder.bandwidth_))
+        kernel.similarity, np.exp(-0.5 * np.square(distance.value / encoder.bandwidth_))
     )
-    expected = bilsh.estimate(index.slabs[0][kernel.ids[1]], encoder.transform(DIGITS[1:2])[0], encoder)
-    np.testing.assert_allclose(distance.similarity[1], expected.distance)
     assert (kernel.interval[..., 0] <= kernel.interval[..., 1]).all()
     near = index.search(DIGITS[:3], radius=60)
+    assert isinstance(near, bilsh.Matches)
     assert len(near.similarity) == 3
     assert near.interval[0].shape == (len(near.ids[0]), 2)
-    assert index.search(DIGITS[:3], 5, similarity=None).similarity is None
     assert bilsh.Index(index.slabs[0]).search(index.slabs[0][:2], 3).similarity is None
+    angle = bilsh.AngleEncoder(n_bits=256, random_state=0).fit(DIGITS)
+    hits = bilsh.Index(angle.transform(DIGITS), angle).search(DIGITS[:3], 5)
+    assert hits.quantity == "cosine"
+    np.testing.assert_allclose(hits.similarity[:, 0], 1.0, atol=1e-2)
+    np.testing.assert_allclose(hits.estimate(of="angle").value, np.arccos(hits.similarity))
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_auto_orders_the_nearest_codes_by_real_values(name):
+    encoder = ENCODERS[name]().fit(DIGITS)
+    index = bilsh.Index(encoder.transform(DIGITS[50:700]), encoder)
+    auto = index.search(DIGITS[:4], 6, candidates=650)
+    scored = index.search(DIGITS[:4], 6, mode="asymmetric")
+    np.testing.assert_array_equal(auto.ids, scored.ids)
+    np.testing.assert_allclose(auto.similarity, scored.similarity)
+    assert auto.explain().mode == "auto"
+    assert "the nearest 100 codes" in index.search(DIGITS[:4], 6).explain().reason
+
+
+@pytest.mark.parametrize("projection", ["dense", "bilinear", "circulant", "hadamard"])
+@pytest.mark.parametrize("kind", [bilsh.AngleEncoder, bilsh.KernelEncoder])
+def test_a_query_is_projected_once(kind, projection):
+    """Bits made from the real values are the bits that encode makes, on every projection."""
+    coder = kind(n_bits=203, projection=projection, random_state=0).fit(DIGITS).coder_
+    np.testing.assert_array_equal(coder.quantize(coder.values(DIGITS)), coder.encode(DIGITS))
+
+
+def test_items_and_ready_codes_as_queries():
+    encoder = bilsh.AngleEncoder(n_bits=128, random_state=0).fit(DIGITS)
+    codes = encoder.transform(DIGITS)
+    index = bilsh.Index(codes, encoder, ids=np.arange(len(codes)) + 1000)
+    by_code = index.search(codes=codes[3:6], k=5)
+    by_id = index.search(ids=[1003, 1004, 1005], k=5)
+    assert by_id.ids.shape == (3, 5)
+    for query, own, plain in zip((1003, 1004, 1005), by_id.ids, by_code.ids, strict=True):
+        assert query not in own
+        assert [i for i in plain.tolist() if i != query][:4] == own.tolist()[:4]
+    assert by_id.similarity.shape == (3, 5)
+    near = index.search(ids=[1003], radius=40)
+    assert 1003 not in near.ids[0]
+    assert len(near.similarity[0]) == len(near.ids[0])
+    with pytest.raises(bilsh.InvalidInputError, match=r"id 7 is not here \(1 of 2"):
+        index.search(ids=[1003, 7])
+    with pytest.raises(bilsh.InvalidInputError, match="only one"):
+        index.search(DIGITS[:1], codes=codes[:1])
+
+
+def test_matches_are_reranked_too():
+    encoder = bilsh.AngleEncoder(n_bits=64, random_state=0).fit(DIGITS)
+    index = bilsh.Index(encoder.transform(DIGITS), encoder, vectors=DIGITS)
+    found = index.search(DIGITS[:3], radius=12, rerank=True)
+    for query, ids, exact in zip(DIGITS[:3], found.ids, found.exact, strict=True):
+        np.testing.assert_allclose(exact, np.linalg.norm((DIGITS[ids] - query).reshape(len(ids), -1), axis=1))
+        assert (np.diff(exact) >= 0).all()
+
+
+def test_reranking_nothing_gives_nothing():
+    encoder = bilsh.AngleEncoder(n_bits=64, random_state=0).fit(DIGITS)
+    index = bilsh.Index(encoder.transform(DIGITS), encoder, vectors=DIGITS)
+    assert index.search(DIGITS[:2], 3, rerank=True, where=np.zeros(len(DIGITS), bool)).ids.shape == (2, 0)
+    assert [len(ids) for ids in index.search(DIGITS[:2] + 30, radius=0, rerank=True).ids] == [0, 0]
+
+
+def test_foreign_codes_may_have_any_order():
+    """64 bytes that say nothing before 192 that do: prefixes of the codes as they lie would find nothing."""
+    rng = np.random.default_rng(0)
+    topic = rng.integers(0, 256, (50, 64), dtype=np.uint8)[rng.integers(50, size=6000)]
+    content = rng.integers(0, 256, (6000, 192), dtype=np.uint8)
+    codes = np.hstack([topic, content])
+    queries = codes[:200].copy()
+    queries[:, :64] = rng.integers(0, 256, (200, 64), dtype=np.uint8)
+    index = bilsh.Index(codes)
+    exact = index.search(queries, 1, mode="hamming")
+    assert (exact.ids[:, 0] == np.arange(200)).all()
+    assert (index.search(queries, 1).ids == exact.ids).mean() >= 0.98
+    np.testing.assert_array_equal(exact.distances, bilsh.top_k(queries, codes, 1).distances)
+
+
+def test_answers_are_lists_and_short_to_look_at():
+    encoder = bilsh.AngleEncoder(n_bits=64, random_state=0).fit(DIGITS)
+    index = bilsh.Index(encoder.transform(DIGITS), encoder)
+    found = index.search(DIGITS[:40], 30)
+    assert len(found) == 40
+    first = next(iter(found))[0]
+    assert (first.id, first.distance, first.exact) == (0, 0, None)
+    assert first.interval[0] <= first.similarity <= first.interval[1]
+    assert len(repr(found).splitlines()) < 40
+    assert repr(index) == "<bilsh.Index of 1,797 angle codes, 64 bits>"
+    assert "37 more queries" in repr(found)
+
+
+def test_ids_of_a_filter_that_are_not_there_are_named():
+    encoder = bilsh.AngleEncoder(n_bits=64, random_state=0).fit(DIGITS)
+    index = bilsh.Index(encoder.transform(DIGITS), encoder)
+    told = index.search(DIGITS[:1], 3, where=[5, 9, 10**6]).explain()
+    assert told.notes == ("1 of the 3 ids of `where` are not here",)
+    assert told.notes[0] in str(told)
 
 
 def test_rows_of_finds_unsorted_ids():
     known = np.array([5, -3, 9, 0])
-    rows, here = scans.rows_of(known, np.array([[9, 1], [-3, 5]]))
+    rows, here = rows_of(known, np.array([[9, 1], [-3, 5]]))
     assert rows[here].tolist() == [2, 1, 0]
     assert here.tolist() == [[True, False], [True, True]]
 
@@ -352,14 +375,14 @@ def test_rows_of_finds_unsorted_ids():
         ({"delta": 1.0}, "delta"),
         ({"k": 0}, "k must be >= 1"),
         ({"k": 2.5}, "k must be a whole number"),
-        ({"mode": "asymmetric", "radius": 3}, "without radius"),
+        ({"mode": "asymmetric", "radius": 3}, "a radius counts differing bits"),
         ({"radius": -1}, "radius must be >= 0"),
         ({"where": [True, False]}, "2 booleans, there are 1797 items"),
-        ({"where": ["a"]}, "where must be ids"),
+        ({"where": ["a"]}, "ids must be integers"),
         ({"rerank": True}, "not kept here"),
         ({"rerank": np.zeros((3, 8, 8))}, "vector of every id"),
-        ({"similarity": "taste"}, "similarity must be"),
-        ({"similarity": "angle"}, "distance or kernel"),
+        ({"delta": "x"}, "delta must be a number"),
+        ({"confidence": 1.0}, "confidence must be"),
         ({"candidates": 0}, "candidates"),
         ({"n_jobs": 0}, "n_jobs"),
     ],
@@ -381,8 +404,8 @@ def test_an_index_refuses_what_does_not_fit():
         bilsh.Index(codes[:2], encoder, ids=["a", "b"])
     with pytest.raises(bilsh.InvalidInputError, match="one per code"):
         bilsh.Index(codes[:2], encoder, vectors=DIGITS[:3])
-    with pytest.raises(bilsh.InvalidInputError, match="needs the encoder"):
-        bilsh.Index(codes).search(codes[:1], similarity="kernel")
+    with pytest.raises(bilsh.InvalidInputError, match="bare distances"):
+        bilsh.Index(codes).search(codes[:1]).estimate(of="kernel")
     with pytest.raises(bilsh.InvalidInputError, match="encoder"):
         bilsh.Index(codes).search(codes[:1], mode="asymmetric")
     with pytest.raises(bilsh.InvalidInputError, match="equal length"):
@@ -390,7 +413,7 @@ def test_an_index_refuses_what_does_not_fit():
     assert len(bilsh.Index(codes)) == len(codes)
 
 
-@pytest.mark.parametrize("mode", ["hamming", "progressive", "asymmetric"])
+@pytest.mark.parametrize("mode", ["auto", "hamming", "progressive", "asymmetric"])
 @pytest.mark.parametrize("settings_", [{"k": 10**20}, {"k": 10**20, "candidates": 10**20}])
 def test_more_than_all_is_all(mode, settings_):
     encoder = bilsh.KernelEncoder(n_bits=64, random_state=0).fit(DIGITS)

@@ -54,7 +54,7 @@ def search(store, encoder):
     code = encoder.transform(query)
     nearest = min(int(hamming(code, items.codes).min()) for items in store.batches(4096))
     for mode in ("hamming", "progressive"):
-        found = store.search(query, k=3, mode=mode, similarity=None)
+        found = store.search(query, k=3, mode=mode)
         if found.distances[0, 0] != nearest:
             raise AssertionError(f"{mode}: nearest at {found.distances[0, 0]}, not at {nearest}")
         if not np.array_equal(hamming(code, store.get(found.ids[0]).codes), found.distances):

@@ -6,8 +6,6 @@ from sklearn.datasets import load_digits
 
 import bilsh
 
-pytestmark = pytest.mark.filterwarnings("ignore::bilsh.EncoderAdvice")
-
 DIGITS = load_digits().images.astype(np.float32)
 
 
@@ -49,7 +47,7 @@ def test_filters_radius_and_reranking(tmp_path, encoder):
         assert near.ids[0].tolist() == [1001]
         exact = store.search(DIGITS[600:603], 4, candidates=600, rerank=True)
         far = np.linalg.norm(DIGITS[600:603].reshape(3, 1, 64) - DIGITS[rows].reshape(1, -1, 64), axis=2)
-        np.testing.assert_allclose(exact.distances, np.sort(far, axis=1)[:, :4], rtol=1e-6)
+        np.testing.assert_allclose(exact.exact, np.sort(far, axis=1)[:, :4], rtol=1e-6)
 
 
 def test_string_ids_come_back_as_strings(tmp_path, encoder):

@@ -72,7 +72,7 @@ def check_items(items):
 
 def read(store, kind, rng):
     """One checked operation; an empty moment between two generations is allowed."""
-    action = rng.randrange(4)
+    action = rng.randrange(5)
     picked = rng.sample(range(ITEMS), 5)
     if action == 0:
         problem = ""

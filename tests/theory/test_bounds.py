@@ -54,24 +54,6 @@ def test_assumption_free_bounds_hold_for_all(rank, s, seed):
     assert zero <= high * room
 
 
-def test_errata_theorem_2_lower_bound_fails_for_rank_one_beyond_1404():
-    for s, holds in ((1.403, True), (1.405, False)):
-        lower = theory.hamming_bounds(theory.gaussian_kernel(s), "bilinear").lower
-        assert (lower <= theory.expected_hamming([s**2])) == holds
-
-
-def test_errata_theorem_3_fails_for_rank_one_at_distance_one():
-    upper = theory.covariance_bounds(theory.gaussian_kernel(1.0)).upper
-    assert upper == pytest.approx(0.00818, abs=5e-6)
-    assert theory.bit_covariance([1.0]) > upper
-
-
-def test_errata_exponent_and_rank():
-    assert theory.kernel_exponent(0.575) >= theory.LEMMA1_EXPONENT > theory.kernel_exponent(0.5755)
-    assert not theory.ratio_assumption(np.ones(4))
-    assert theory.ratio_assumption(np.ones(5))
-
-
 def test_ends():
     for method in ("linear", "bilinear"):
         for sharpened in (False, True):

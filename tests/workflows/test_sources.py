@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from bilsh.datasets import open_rows
 from bilsh.errors import InvalidInputError
 from bilsh.workflows.ingest import Settings, encode
-from bilsh.workflows.sources import ArraySource, ParquetRows
+from bilsh.workflows.sources import ArraySource
 
 X = np.random.default_rng(0).normal(size=(103, 6)).astype(np.float32)
 
@@ -36,7 +37,7 @@ def test_parquet_row_groups(tmp_path):
     path = parquet(tmp_path / "x.parquet", {"id": np.arange(103), "v": list(X)}, row_group_size=20)
     check(ArraySource(path))
     check(ArraySource(path, "v"))
-    assert ParquetRows(path, None)[18:43].shape == (25, 6)
+    assert open_rows(path)[18:43].shape == (25, 6)
     flat = parquet(tmp_path / "flat.parquet", {f"c{i}": X[:, i] for i in range(6)}, row_group_size=50)
     check(ArraySource(flat))
 

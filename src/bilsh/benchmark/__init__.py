@@ -1,9 +1,9 @@
 """Side by side: bilsh, what a user would pick instead, and the limits of the machine, in one run.
 
-Run it as ``python -m bilsh.benchmark`` (``--quick`` takes three minutes). Only ratios within one run mean anything:
+``bilsh bench`` runs it (``--quick`` takes three minutes). Only ratios within one run mean anything:
 contestants take turns, the smallest time of each counts, and the spread says how calm the machine was.
 """
 
-from bilsh.benchmark.program import main
+from bilsh.benchmark.program import benchmark
 
-__all__ = ["main"]
+__all__ = ["benchmark"]

@@ -7,7 +7,6 @@ tests hold them to it.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +20,6 @@ from sklearn.kernel_approximation import RBFSampler
 
 import bilsh
 from bilsh.benchmark.measure import Contestant
-from bilsh.errors import EncoderAdvice
 from bilsh.projections.base import SIGNS
 
 Floats = NDArray[np.float32]
@@ -73,10 +71,8 @@ def descriptors(shape: tuple[int, int], n: int) -> Floats:
 
 
 def fitted(encoder: Any, shape: tuple[int, int]) -> Any:
-    """Fit on a few rows, without the advice about data that nobody will search."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EncoderAdvice)
-        return encoder.fit(descriptors(shape, FIT_ROWS))
+    """Fit on a few rows."""
+    return encoder.fit(descriptors(shape, FIT_ROWS))
 
 
 @lru_cache(maxsize=4)

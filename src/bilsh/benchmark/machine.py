@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from datetime import UTC, datetime
@@ -44,6 +45,23 @@ def processor() -> str:
         return platform.processor() or platform.machine()
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.machine())
+
+
+def folder_name() -> str:
+    """Name of the processor and its instruction set as a folder's name.
+
+    Examples
+    --------
+    >>> folder_of("Intel(R) Xeon(R) Processor", "amx")
+    'intel-xeon-processor-amx'
+    """
+    return folder_of(processor(), _native.level())
+
+
+def folder_of(processor: str, instruction_set: str) -> str:
+    """Return the folder's name for a processor."""
+    words = re.sub(r"\((?:R|TM)\)", " ", f"{processor} {instruction_set}").lower()
+    return "-".join(re.findall(r"[a-z0-9]+", words))
 
 
 def commit() -> str:

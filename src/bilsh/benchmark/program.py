@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
@@ -12,12 +11,17 @@ from typing import Any
 
 from bilsh.benchmark import contestants_encode as enc
 from bilsh.benchmark import contestants_hamming as ham
-from bilsh.benchmark import limits, machine, memory, plots, report, targets
+from bilsh.benchmark import limits, machine, memory, plots, progressive, report, storing, targets
 from bilsh.benchmark.measure import Contestant, Timing, race
 from bilsh.benchmark.sizes import SIZES, Size
 from bilsh.benchmark.targets import Check, Race
+from bilsh.errors import InvalidInputError
 
 SECTIONS = ("encode", "ways", "hamming", "memory", "scaling")
+"""What a run measures unless it is told otherwise."""
+
+ON_REQUEST = ("progressive", "store")
+"""Parts that need MNIST and 5 GB of memory, and 2.5 GB of disk: only when they are named."""
 
 
 @dataclass(slots=True)
@@ -137,7 +141,30 @@ def _curves(case: enc.EncodeCase, items: int, size: Size) -> list[Contestant]:
     return [*ours, *literal, *enc.dense_field(case, X, 1)[:1], enc.faiss_field(case, X, 1)]
 
 
-def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], None] = print) -> Results:
+def _take(
+    results: Results,
+    races: Iterable[tuple[Race, list[Timing], list[Check]]],
+    say: Callable[[str], None],
+    absent: set[str],
+) -> None:
+    """Add races to the results and tell each; who is absent is told once."""
+    for where, timings, checks in races:
+        results.timings += timings
+        results.checks += checks
+        for line in report.lines(where, timings, checks):
+            say(line)
+        for line in report.absent(timings):
+            if line not in absent:
+                say(line)
+            absent.add(line)
+
+
+def run(
+    size: Size,
+    sections: Sequence[str] = SECTIONS,
+    say: Callable[[str], None] = print,
+    scratch: Path = Path(),
+) -> Results:
     """Run the benchmark.
 
     Parameters
@@ -145,32 +172,35 @@ def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], Non
     size : Size
         What to measure.
     sections : sequence of str
-        Which of `SECTIONS`.
+        Which of `SECTIONS` and `ON_REQUEST`.
     say : callable
         Takes every line as soon as it is known.
+    scratch : path
+        Folder on the disk whose writes are measured.
     """
     results = Results(size.name, {**machine.describe(), "clock": size.clock})
     absent: set[str] = set()
     say(report.heading(results.machine, size.name))
     races = {"encode": encode_races, "ways": way_races, "hamming": hamming_races}
-    for section in (s for s in SECTIONS if s in sections):
+    for section in (s for s in (*SECTIONS, *ON_REQUEST) if s in sections):
         if section in races:
-            for where, timings in races[section](size):
-                found = list(targets.ratios(where, timings))
-                results.timings += timings
-                results.checks += found
-                for line in report.lines(where, timings, found):
-                    say(line)
-                for line in report.absent(timings):
-                    if line not in absent:
-                        say(line)
-                    absent.add(line)
+            found = (
+                (where, timings, list(targets.ratios(where, timings)))
+                for where, timings in races[section](size)
+            )
+            _take(results, found, say, absent)
+        elif section == "progressive":
+            _take(results, progressive.races(size), say, absent)
         elif section == "memory":
             for where, name, megabytes in memory_checks(size):
                 ours = name == enc.OURS
                 against = targets.MEMORY if ours else f"{targets.MEMORY}, {name}"
                 results.checks.append(targets.check(where, against, megabytes, nan))
                 say(report.memory_line(where, name, results.checks[-1]))
+        elif section == "store":
+            for where, check in storing.checks(size, scratch):
+                results.checks.append(check)
+                say(report.store_line(where, check))
         else:
             for timings in scaling_races(size):
                 results.timings += timings
@@ -179,38 +209,50 @@ def run(size: Size, sections: Sequence[str] = SECTIONS, say: Callable[[str], Non
     return results
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark, print its lines, write results and plots; the exit code does not depend on the times."""
-    parser = argparse.ArgumentParser(prog="bilsh bench", description=__doc__)
-    chosen = parser.add_mutually_exclusive_group()
-    for name, what in (
-        ("quick", "about three minutes"),
-        ("smoke", "seconds; checks the program, measures nothing"),
-    ):
-        chosen.add_argument(
-            f"--{name}", dest="size", action="store_const", const=name, default="full", help=what
-        )
-    parser.add_argument("--only", action="append", choices=SECTIONS, help="run this part; may be repeated")
-    parser.add_argument(
-        "--output", type=Path, default=Path("bilsh-bench"), help="folder for results and plots"
-    )
-    parser.add_argument("--tables", type=Path, help="also write the tables as Markdown to this file")
-    parser.add_argument(
-        "--cpu", action="store_true", help="time the processor, one thread: for busy machines"
-    )
-    options = parser.parse_args(argv)
-    size = SIZES[options.size]
-    if options.cpu:
-        size = size.on_busy_machine()
-    results = run(size, options.only or SECTIONS, lambda line: print(line, flush=True))
-    options.output.mkdir(parents=True, exist_ok=True)
-    report.write_json(results, options.output / f"{size.name}.json")
-    report.write_csv(results, options.output / f"{size.name}.csv")
-    picture = options.output / f"{size.name}-scaling.png"
+def benchmark(
+    size: str,
+    output: Path,
+    *,
+    only: Sequence[str] = (),
+    tables: Path | None = None,
+    cpu: bool = False,
+    say: Callable[[str], None] = print,
+) -> list[Path]:
+    """Run the benchmark, tell its lines, write results and plots; return the files.
+
+    Parameters
+    ----------
+    size : {"full", "quick", "smoke"}
+        A quarter of an hour, three minutes, or seconds that check the program and measure nothing.
+    output : path
+        Folder for results and plots; they go into a folder of the processor's name in it, since numbers of different
+        processors do not compare.
+    only : sequence of str
+        Which of `SECTIONS` and `ON_REQUEST`; all of `SECTIONS` by default.
+    tables : path, optional
+        Also write the tables as Markdown to this file.
+    cpu : bool
+        Time the processor, one thread: for busy machines.
+    say : callable
+        Takes every line as soon as it is known.
+    """
+    parts = (*SECTIONS, *ON_REQUEST)
+    if unknown := [name for name in only if name not in parts]:
+        raise InvalidInputError(f"No part is called {unknown[0]!r}; choose from {', '.join(parts)}.")
+    chosen = SIZES[size].on_busy_machine() if cpu else SIZES[size]
+    output = output / machine.folder_name()
+    output.mkdir(parents=True, exist_ok=True)
+    results = run(chosen, only or SECTIONS, say, output)
+    files = [output / f"{chosen.name}.json", output / f"{chosen.name}.csv"]
+    report.write_json(results, files[0])
+    report.write_csv(results, files[1])
+    picture = output / f"{chosen.name}-scaling.png"
     drawn = plots.draw(results.timings, picture)
-    if options.tables:
-        link = Path(os.path.relpath(picture, options.tables.parent)).as_posix() if drawn else None
-        options.tables.write_text(report.markdown(results, link))
+    files += [picture] if drawn else []
+    if tables is not None:
+        link = Path(os.path.relpath(picture, tables.parent)).as_posix() if drawn else None
+        tables.write_text(report.markdown(results, link))
+        files.append(tables)
     why = "" if drawn else " No picture: it needs matplotlib (pip install matplotlib) and the part 'scaling'."
-    print(f"Raw results and picture: {size.name}*.* in {options.output}.{why}")
-    return 0
+    say(f"Raw results and picture: {chosen.name}*.* in {output}.{why}")
+    return files

@@ -41,6 +41,7 @@ COLUMNS = {
         enc.DENSE,
     ),
     targets.HAMMING: (ham.FAISS, ham.USEARCH, ham.NUMKONG, ham.NUMPY, BANDWIDTH, SPEEDUP),
+    targets.PROGRESSIVE: (targets.RECALL, targets.FULL_SCAN, ham.FAISS),
 }
 
 TITLES = {
@@ -58,6 +59,10 @@ TITLES = {
         "Hamming scan, 50 nearest",
         "Time of the others over ours; *bandwidth* is the number of bytes compared per second over the bytes per "
         "second that can be read (above 1 with many queries, because each byte read serves several of them).",
+    ),
+    targets.PROGRESSIVE: (
+        "Progressive search, 10 nearest",
+        "Time of the others over the time of progressive search on the same codes, one thread, delta = 0.01.",
     ),
 }
 
@@ -93,10 +98,11 @@ def heading(machine: dict[str, Any], size: str) -> str:
 
 def lines(race: Race, timings: Sequence[Timing], checks: Sequence[Check]) -> Iterator[str]:
     """One line per number of threads."""
-    unit = "queries" if race.section == targets.HAMMING else "items"
+    unit = "queries" if race.section in (targets.HAMMING, targets.PROGRESSIVE) else "items"
     for threads in sorted({c.threads for c in checks}):
         own = [c for c in checks if c.threads == threads]
-        spread = max(t.spread for t in timings if t.contestant == enc.OURS and t.threads == threads)
+        ours = (enc.OURS, targets.PROGRESSIVE)
+        spread = max(t.spread for t in timings if t.contestant in ours and t.threads == threads)
         start = f"{race.section} {race.case}, {race.items} {unit}, {threads} thread{'s' * (threads > 1)}"
         parts = [f"{c.against} {verdict(c)}" for c in own]
         yield "   ".join([f"{start:<52}", "ours 1.00", *parts, f"spread {_percent(spread)}"])
@@ -110,6 +116,11 @@ def absent(timings: Sequence[Timing]) -> list[str]:
 def memory_line(race: Race, name: str, check: Check) -> str:
     """Growth of one child process."""
     return f"memory {race.case}, {race.items} items: {name} +{verdict(check)} MB"
+
+
+def store_line(race: Race, check: Check) -> str:
+    """One cost of the store."""
+    return f"store, {race.case}: {verdict(check)} {check.against}"
 
 
 def scaling_line(timings: Sequence[Timing]) -> str:
@@ -156,7 +167,12 @@ def write_csv(results: Results, path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, [*names, *place])
         writer.writeheader()
-        writer.writerows({**asdict(t), **place} for t in results.timings)
+        writer.writerows({**_short(asdict(t)), **place} for t in results.timings)
+
+
+def _short(row: dict[str, Any]) -> dict[str, Any]:
+    """Floats with five digits: more than a clock can promise."""
+    return {name: f"{value:.5g}" if isinstance(value, float) else value for name, value in row.items()}
 
 
 def _finite(value: float) -> float | None:
@@ -168,7 +184,7 @@ def markdown(results: Results, picture: str | None = None) -> str:
     m = results.machine
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
     parts = [
-        "<!-- Written by python -m bilsh.benchmark; do not edit. -->",
+        "<!-- Written by bilsh bench; do not edit. -->",
         "# Measured",
         f"{results.size} benchmark of {m['date']}, commit {m['commit']}, on {m['processor']}, {m['cores']} cores, "
         f"{m['instruction_set']}, load {m['load']} when it began, {m['clock']} clock, "
@@ -197,6 +213,9 @@ def markdown(results: Results, picture: str | None = None) -> str:
         ]
         parts += ["## Memory", "Growth of a process while it encodes 64 descriptors, in MB."]
         parts.append(_table(("case", "encoder", "MB"), rows))
+    stored = [c for c in results.checks if c.section == targets.STORE]
+    if stored:
+        parts += ["## Store", _table(("case", "cost", ""), [(c.case, c.against, verdict(c)) for c in stored])]
     if picture:
         parts += [
             "## Scaling",

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from contextlib import redirect_stdout
-from importlib import import_module
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bilsh.cli import show
+from bilsh.cli.words import for_users
 
 if TYPE_CHECKING:
-    from bilsh.codes import Neighbors
     from bilsh.store import Store
-    from bilsh.workflows.advice import Advice
+    from bilsh.workflows.queries import Found
 
 Answer = tuple[dict[str, Any], list[str]]
 
@@ -33,46 +29,61 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def show_neighbors(hits: Neighbors, store: Store, *, reranked: bool) -> None:
-    """Print the neighbours of every query: rank, id, distance, similarity with its interval."""
-    quantity = "angle" if store.coder.kind == "angle" else "kernel"
-    column = "exact distance" if reranked else "distance"
+def search_answer(found: Found, store: Store) -> Answer:
+    """Tell the neighbours of every query: rank, id, distance, similarity with its interval."""
+    hits, explanation = found.hits, found.hits.explain()
+    for message in explanation.notes if explanation else ():
+        show.note(f"note: {for_users(message)}")
     answers: list[dict[str, Any]] = []
     lines: list[str] = []
-    for number in range(len(hits.ids)):
-        found = [
+    for name, some in zip(found.queries, hits, strict=True):
+        neighbors = [
             {
                 "rank": rank,
-                "id": _plain(item),
-                column.replace(" ", "_"): _plain(distance),
-                quantity: _plain(value),
-                "interval": [_plain(end) for end in interval],
+                "id": hit.id,
+                "distance": hit.distance,
+                "exact_distance": _plain(hit.exact),
+                "similarity": _plain(hit.similarity),
+                "interval": None if hit.interval is None else [_plain(end) for end in hit.interval],
             }
-            for rank, (item, distance, value, interval) in enumerate(
-                zip(hits.ids[number], hits.distances[number], hits.similarity[number], hits.interval[number],
-                    strict=True), 1,
-            )
-        ]  # fmt: skip
-        answers.append({"query": number, "neighbors": found})
-        rows = [
-            (hit["rank"], hit["id"], _number(hit[column.replace(" ", "_")]), _number(hit[quantity]),
-             " .. ".join(_number(end) for end in hit["interval"]))
-            for hit in found
-        ]  # fmt: skip
-        if len(hits.ids) > 1:
-            lines += [*([""] if lines else []), f"query {number}"]
-        header = ("rank", "id", column if reranked else "bits", quantity, "95 % interval")
-        lines += show.table(header, rows, left=("id",)) if rows else ["nothing found"]
-    explanation = hits.explain()
+            for rank, hit in enumerate(some, 1)
+        ]
+        answers.append({"query": name, "neighbors": neighbors})
+        if len(found.queries) > 1:
+            lines += [*([""] if lines else []), f"query {show.clean(name)}"]
+        lines += _neighbor_lines(neighbors, hits.quantity, hits.confidence)
     data = {
-        "bits": store.n_bits,
+        "store": str(store.path),
+        "version": store.version,
         "items": len(store),
+        "bits": store.n_bits,
         "mode": explanation.mode if explanation else None,
-        "quantity": quantity,
-        "confidence": 0.95,
+        "quantity": hits.quantity,
+        "confidence": hits.confidence,
         "results": answers,
+        "html": None,
     }
-    show.result(data, lines)
+    return data, lines
+
+
+def _neighbor_lines(neighbors: list[dict[str, Any]], quantity: str | None, confidence: float) -> list[str]:
+    """Lay out neighbours in a table; columns that hold nothing are left out."""
+    if not neighbors:
+        return ["nothing found"]
+    exact = neighbors[0]["exact_distance"] is not None
+    header = [
+        "rank", "id", "bits", *(["exact distance"] if exact else []),
+        *([quantity, f"{confidence * 100:g} % interval"] if quantity else []),
+    ]  # fmt: skip
+    rows = [
+        (
+            hit["rank"], hit["id"], _number(hit["distance"]),
+            *([_number(hit["exact_distance"])] if exact else []),
+            *([_number(hit["similarity"]), " .. ".join(map(_number, hit["interval"]))] if quantity else []),
+        )
+        for hit in neighbors
+    ]  # fmt: skip
+    return show.table(header, rows, left=("id",))
 
 
 def _number(value: Any) -> str:
@@ -85,10 +96,11 @@ def describe_store(path: Path) -> Answer:
     """Tell what a store holds and how it was made."""
     from bilsh.store import Store
     from bilsh.store.recipe import read_recipe
+    from bilsh.workflows.queries import open_store
 
-    recipe = read_recipe(path)
-    versions = Store.versions(path)
-    with Store.open(path) as store:
+    with open_store(path) as store:
+        recipe = read_recipe(path)
+        versions = Store.versions(path)
         encoder = store.coder
         rows = sum(len(segment) for segment in store.segments)
         disk = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
@@ -98,10 +110,10 @@ def describe_store(path: Path) -> Answer:
             "deleted_rows": rows - len(store),
             "bits": store.n_bits,
             "encoder": encoder.kind,
-            "projection": encoder.projection_.kind,
-            "input_shape": list(encoder.input_shape_),
-            "norm_ratio": _plain(encoder.norm_ratio_),
-            "parameter_bytes": encoder.parameter_bytes_,
+            "projection": encoder.projection.kind,
+            "input_shape": list(encoder.input_shape),
+            "norm_ratio": _plain(encoder.norm_ratio),
+            "parameter_bytes": encoder.parameter_bytes,
             "fingerprint": store.fingerprint,
             "ids": store.id_kind,
             "keep_vectors": store.keep_vectors,
@@ -137,28 +149,6 @@ def describe_store(path: Path) -> Answer:
     return data, lines
 
 
-def advice_lines(found: Advice, source: Path) -> list[str]:
-    """Say the advice in words."""
-    angle = found.encoder == "angle"
-    hold = found.assumptions
-    return [
-        f"{found.rows:,} items of shape {found.item_shape}",
-        f"encoder      {'AngleEncoder, asymmetric queries' if angle else 'KernelEncoder'}: norm of the centred data is "
-        f"{found.norm_ratio:.2f} times the distance to the 10th neighbour ({'below' if angle else 'above'} 1.7)",
-        *([] if angle else [f"bandwidth    {found.bandwidth:.4g} (distance to the 50th neighbour)"]),
-        f"bits         {found.bits:,}: all of {found.pairs:,.0f} pairs within {found.error:g} of their expected "
-        f"fraction with confidence {found.confidence:g}",
-        f"memory       {show.size(found.code_bytes_per_million)} per million codes "
-        f"(float32 items: {show.size(found.vector_bytes_per_million)})",
-        f"time         {found.seconds_per_million:,.0f} s per million items, one thread, this machine",
-        f"the paper    its assumptions hold for {hold['assumptions']:.0%} of sampled pairs "
-        f"(norms {hold['norms']:.0%}, eigenvalue ratio {hold['ratio']:.0%}); Lemma 1 is true for "
-        f"{hold['lemma_1']:.0%}, Theorem 2 for {hold['theorem_2']:.0%}, Theorem 3 for {hold['theorem_3']:.0%}; "
-        "bilsh's estimates are exact and need none of them",
-        f"next         bilsh encode {source} -o store/ --bits {found.bits}",
-    ]
-
-
 def list_datasets() -> Answer:
     """Tell which data sets there are and where."""
     from bilsh.datasets.named import cache_folder, mnist_folder
@@ -173,67 +163,29 @@ def list_datasets() -> Answer:
         ("mnist", "70,000", "28 x 28", place),
     ]
     names = ("name", "items", "shape", "where")
-    data = {"datasets": [dict(zip(names, row, strict=True)) for row in rows]}
+    data = {"datasets": [dict(zip(names, row, strict=True)) for row in rows], "files": []}
     return data, show.table(names, rows, left=("name", "where"))
 
 
 def write_dataset(name: str, path: Path) -> Answer:
     """Write a data set as .npy, its labels beside it."""
     from bilsh import datasets
+    from bilsh.datasets.files import check_folder
     from bilsh.files import replace_file
 
+    check_folder(path)
     data = datasets.digits() if name == "digits" else datasets.mnist()
     labels = path.with_suffix(".labels.npy")
     for target, array in ((path, data.X), (labels, data.labels)):
         with replace_file(target) as file:
             np.save(file, array, allow_pickle=False)
+    shape = " x ".join(map(str, data.X.shape[1:]))
     answer = {
-        "name": name,
-        "items": len(data.X),
-        "shape": list(data.X.shape[1:]),
+        "datasets": [{"name": name, "items": f"{len(data.X):,}", "shape": shape, "where": str(path)}],
         "files": [str(path), str(labels)],
     }
     return answer, [
         f"{len(data.X):,} items of shape {data.X.shape[1:]} written to {show.clean(path)}",
         f"labels written to {show.clean(labels)}",
-        f"next: bilsh encode {path} -o store/ --bits 1024",
+        f"next: bilsh encode {show.shell(path)} -o store/ --bits 1024",
     ]
-
-
-def _finished_only(message: str) -> None:
-    """Tell what is done; what is only going on ("...") belongs on a terminal."""
-    if sys.stderr.isatty() or not message.endswith("..."):
-        show.note(message)
-
-
-def run_reproduction(figures: list[str], size: str, output: Path, **options: Any) -> Answer:
-    """Run the paper's experiments."""
-    reproduce: Any = import_module("bilsh.experiments").reproduce
-    done = reproduce(figures, size, output, progress=_finished_only, **options)
-    answer = {
-        "figures": figures,
-        "size": size,
-        "report": str(done.report),
-        "files": [str(file) for file in done.files],
-        "failures": done.failures,
-    }
-    return answer, [
-        *(f"{name} could not be made: {show.clean(why)}" for name, why in done.failures.items()),
-        f"report: {show.clean(done.report)}",
-    ]
-
-
-def run_benchmark(arguments: list[str]) -> int:
-    """Run the benchmark with its own arguments, and those that every command has."""
-    switches = {"--json", "--quiet", "-q", "--debug"} & set(arguments)
-    show.switches.json, show.switches.debug = "--json" in switches, "--debug" in switches
-    own = [argument for argument in arguments if argument not in switches]
-    main: Any = import_module("bilsh.benchmark").main
-    if not switches - {"--debug"}:
-        return int(main(own))
-    with redirect_stdout(sys.stderr if show.switches.json else StringIO()):
-        code = int(main(own))
-    place = next((own[i + 1] for i, name in enumerate(own[:-1]) if name == "--output"), "bilsh-bench")
-    if show.switches.json:
-        show.result({"exit_code": code, "output": place})
-    return code

@@ -1,4 +1,4 @@
-"""The program and all its commands: those on stores, and those that study data and methods."""
+"""The program and all its commands: those that fill and ask stores, look after them, and study data and methods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from bilsh.cli import store_commands, study_commands
+from bilsh.cli import care_commands, store_commands, study_commands
+from bilsh.cli.options import Commands, common
 from bilsh.cli.program import Program
 
 app = typer.Typer(
@@ -21,7 +22,7 @@ app = typer.Typer(
 \b
 Start here:
   bilsh demo                              the five-minute story, offline
-  bilsh encode photos/ -o store/          your own images (or x.npy, .parquet, .h5, .fvecs)
+  bilsh encode photos/ -o store/          your own images (or x.npy, .parquet, .csv, .h5, .fvecs)
   bilsh search store/ --query photo.jpg   what looks like it, and how sure that is
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 damaged data.""",
@@ -45,5 +46,10 @@ def _program(
     pass
 
 
-for _module in (store_commands, study_commands):
-    _module.register(app)
+COMMANDS: Commands = {
+    **store_commands.COMMANDS,
+    **care_commands.COMMANDS,
+    **study_commands.COMMANDS,
+}
+for _name, _command in COMMANDS.items():
+    app.command(_name)(common(_name, _command))

@@ -1,30 +1,56 @@
-"""Options that several commands share."""
+"""Options that several commands share; those that all of them have are declared and read here, once."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bilsh.cli.show import switches
 
-
-def _json(value: bool) -> None:
-    switches.json = switches.json or value
-
-
-def _quiet(value: bool) -> None:
-    switches.quiet = switches.quiet or value
-
-
-def _debug(value: bool) -> None:
-    switches.debug = switches.debug or value
-
-
-Json = Annotated[bool, typer.Option("--json", help="Answer as one JSON object.", callback=_json)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.", callback=_quiet)]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_debug)]
+Json = Annotated[bool, typer.Option("--json", help="Answer as one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="Directory of the store.")]
-Key = Annotated[str | None, typer.Option(help="Which array of an .npz, HDF5 or Parquet file.")]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        help="Which array: member of an .npz, dataset of an HDF5 file (a/b), column of a Parquet file; or "
+        "columns of a table, separated by commas."
+    ),
+]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Threads. The bits do not depend on it.")]
+IdFile = Annotated[
+    Path | None, typer.Option("--ids", help="File of ids: .npy of integers, or text with one id per line.")
+]
+IdColumn = Annotated[
+    str | None, typer.Option("--id-column", help="Column or array of the source that holds the ids.")
+]
+
+Commands = dict[str, Callable[..., None]]
+
+
+def common(name: str, command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options --json, --quiet and --debug, and let them act before it runs."""
+
+    @wraps(command)
+    def run(*, json: bool, quiet: bool, debug: bool, **options: Any) -> None:
+        switches.command, switches.json, switches.quiet, switches.debug = name, json, quiet, debug
+        command(**options)
+
+    own = {"json": Json, "quiet": Quiet, "debug": Debug}
+    signature = inspect.signature(command, eval_str=True)
+    parameters = [
+        *signature.parameters.values(),
+        *(
+            inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=a)
+            for n, a in own.items()
+        ),
+    ]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {**command.__annotations__, **own}
+    return run

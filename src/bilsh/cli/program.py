@@ -14,7 +14,8 @@ import typer
 from typer.core import TyperGroup
 
 from bilsh.cli import show
-from bilsh.errors import BilshError, CorruptEncoderError, CorruptStoreError
+from bilsh.cli.words import for_users
+from bilsh.errors import BilshError, CorruptEncoderError, CorruptExportError, CorruptStoreError
 
 FAILED, DAMAGED, INTERRUPTED = 1, 3, 130
 
@@ -40,11 +41,14 @@ class Program(TyperGroup):
             # The reader has seen enough (| head). Python would complain once more when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
         except (BilshError, OSError, MemoryError) as error:
             if show.switches.debug:
                 raise
             show.complain(_sentence(error))
-            damaged = isinstance(error, CorruptStoreError | CorruptEncoderError)
+            damaged = isinstance(error, CorruptStoreError | CorruptEncoderError | CorruptExportError)
             raise typer.Exit(DAMAGED if damaged else FAILED) from None
 
 
@@ -66,25 +70,9 @@ def _sentence(error: BaseException) -> str:
         text = f"{error.strerror or error}{where}."
         if not error.strerror:
             text = str(error)
-        return " ".join([text, *getattr(error, "__notes__", [])])
-    return str(error)
+        return for_users(" ".join([text, *getattr(error, "__notes__", [])]))
+    return for_users(str(error))
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, *rest: Any, **more: Any) -> None:
-    show.note(f"note: {message}")
-
-
-def main() -> None:
-    """Run the program and exit."""
-    try:
-        from bilsh.cli.commands import app
-
-        app(prog_name="bilsh")
-    except KeyboardInterrupt:
-        # Before any command began.
-        sys.exit(INTERRUPTED)
-    except Exception as error:
-        if show.switches.debug:
-            raise
-        show.complain(f"{type(error).__name__}: {error} (this should not happen; --debug shows where).")
-        sys.exit(FAILED)
+    show.note(f"note: {for_users(str(message))}")

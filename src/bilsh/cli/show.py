@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 
 @dataclass(slots=True)
 class Switches:
-    """The switches that every command has."""
+    """Which command runs, and the switches that every command has; see :mod:`bilsh.cli.options`."""
 
+    command: str = ""
     json: bool = False
     quiet: bool = False
     debug: bool = False
@@ -24,13 +24,24 @@ class Switches:
 switches = Switches()
 
 
+SCHEMA = 1
+"""Version of the JSON answers, see :mod:`bilsh.cli.schema`."""
+
+
 def result(data: dict[str, Any], lines: Sequence[str] = ()) -> None:
     """Print the answer of a command: JSON, or lines for people."""
     if switches.json:
-        print(json.dumps(data, ensure_ascii=True, default=str))
+        whole = {"schema": SCHEMA, "command": switches.command, **data}
+        print(json.dumps(whole, ensure_ascii=True, allow_nan=False, default=str))
     elif not switches.quiet:
         for line in lines:
             print(line)
+
+
+def line(text: str) -> None:
+    """Print a line of a long answer as soon as it is known; beside JSON it belongs on stderr."""
+    if not switches.quiet:
+        print(text, file=sys.stderr if switches.json else sys.stdout, flush=True)
 
 
 def note(text: str) -> None:
@@ -47,6 +58,15 @@ def complain(text: str) -> None:
 def clean(text: object) -> str:
     """Return text without control characters: names of files may hold any."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
+
+
+def shell(path: object) -> str:
+    """Return a path as one would type it in a shell.
+
+    >>> shell("my photos/a.jpg")
+    "'my photos/a.jpg'"
+    """
+    return shlex.quote(clean(path))
 
 
 def paint(text: str, code: str, stream: TextIO) -> str:
@@ -109,36 +129,3 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show progress with rate and time left on stderr, if that is a terminal; else stay silent."""
-    if switches.quiet or not sys.stderr.isatty():
-        yield lambda what, done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, expand=True) as bar:
-        tasks: dict[str, Any] = {}
-        begun: dict[str, tuple[float, int]] = {}
-
-        def update(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total, rate="")
-                begun[what] = time.perf_counter(), done
-            since, first = begun[what]
-            seconds = time.perf_counter() - since
-            rate = f"{(done - first) / seconds:,.0f}/s" if seconds > 0.1 and done > first else ""
-            bar.update(tasks[what], completed=done, total=total, rate=rate)
-
-        yield update

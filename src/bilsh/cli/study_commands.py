@@ -8,42 +8,47 @@ from typing import Annotated, Literal
 import typer
 
 from bilsh.cli import show
-from bilsh.cli.options import Debug, Jobs, Json, Key, Quiet
+from bilsh.cli.options import Commands, Jobs, Key
+from bilsh.cli.progress import Progress
 
 
 def advise(
-    source: Annotated[Path, typer.Argument(help="Array file.")],
-    error: Annotated[float, typer.Option(help="Wanted error of the fraction of differing bits.")] = 0.02,
+    source: Annotated[Path, typer.Argument(help="Array file, or folder of images.")],
+    recall: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Wanted share of the 10 nearest neighbours.")
+    ] = 0.9,
+    keep_vectors: Annotated[
+        bool, typer.Option("--keep-vectors", help="The store will keep the vectors, searches re-rank.")
+    ] = False,
+    describe: Annotated[str | None, typer.Option(help="Descriptor of images; chosen if not given.")] = None,
+    error: Annotated[float, typer.Option(help="Of the bound for all pairs: of the fraction of bits.")] = 0.02,
     confidence: Annotated[float, typer.Option(help="That no pair is off by more.")] = 0.99,
-    pairs: Annotated[float, typer.Option(help="Number of pairs this shall hold for.")] = 1e6,
+    pairs: Annotated[float, typer.Option(help="Number of pairs that it shall hold for.")] = 1e6,
     key: Key = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of samples and encoders.")] = 0,
+    jobs: Jobs = 1,
 ) -> None:
-    """Look at the data: which encoder, how many bits, what it costs, which of the paper's assumptions hold.
+    """Measure on a sample what codes find: which encoder, how many bits, what they cost.
 
     \b
     Examples:
       bilsh advise x.npy
-      bilsh advise x.npy --error 0.05 --confidence 0.95 --pairs 1000
+      bilsh advise x.npy --recall 0.95 --keep-vectors
+      bilsh advise photos/
     """
-    from dataclasses import asdict
-
-    from bilsh.cli.answers import advice_lines
     from bilsh.workflows.advice import advise as look
 
-    found = look(source, key=key, error=error, confidence=confidence, pairs=pairs, seed=seed)
-    show.result(asdict(found), advice_lines(found, source))
+    with Progress() as progress:
+        found = look(
+            source, key=key, recall=recall, keep_vectors=keep_vectors, describe=describe, error=error,
+            confidence=confidence, pairs=pairs, seed=seed, jobs=jobs, progress=progress,
+        )  # fmt: skip
+    show.result(found.to_json(), found.lines(source))
 
 
 def datasets(
     name: Annotated[Literal["digits", "mnist"] | None, typer.Argument(help="Which one to write.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it (.npy).")] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """List the data sets that bilsh knows by name, or write one as .npy to try things on.
 
@@ -54,8 +59,7 @@ def datasets(
     """
     from bilsh.cli.answers import list_datasets, write_dataset
 
-    data, lines = list_datasets() if name is None else write_dataset(name, output or Path(f"{name}.npy"))
-    show.result(data, lines)
+    show.result(*(list_datasets() if name is None else write_dataset(name, output or Path(f"{name}.npy"))))
 
 
 def demo(
@@ -65,9 +69,6 @@ def demo(
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure less: seconds, not most of a minute.")
     ] = False,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Show the five-minute story, offline: encode, store, search, recall against bits; writes report.html.
 
@@ -77,8 +78,9 @@ def demo(
     """
     from bilsh.experiments.demo import tell
 
-    told = tell(output, say=show.note, quick=quick)
-    show.result(told.data, told.lines)
+    with Progress() as progress:
+        story = tell(output, say=progress.say, quick=quick)
+    show.result(story.data, story.lines)
 
 
 def reproduce(
@@ -95,9 +97,6 @@ def reproduce(
     cache: Annotated[Path | None, typer.Option(help="Folder for finished parts.")] = None,
     refresh: Annotated[bool, typer.Option("--refresh", help="Measure everything anew.")] = False,
     jobs: Jobs = 1,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Run the paper's experiments: tables, pictures and one HTML report.
 
@@ -106,36 +105,74 @@ def reproduce(
       bilsh reproduce --quick
       bilsh reproduce mnist --full -o results/
     """
-    from bilsh.cli.answers import run_reproduction
+    from bilsh.experiments import reproduce as run
 
-    size = "quick" if quick else "full"
-    answer, lines = run_reproduction(
-        figures or ["all"], size, output,
-        mnist=mnist, images=images, codebook=codebook, cache=cache, refresh=refresh, jobs=jobs,
-    )  # fmt: skip
-    show.result(answer, lines)
-    if answer["failures"]:
+    names = figures or ["all"]
+    size: Literal["quick", "full"] = "quick" if quick else "full"
+    with Progress() as progress:
+        done = run(
+            names, size, output,
+            mnist=mnist, images=images, codebook=codebook, cache=cache, refresh=refresh, jobs=jobs,
+            progress=progress.say,
+        )  # fmt: skip
+    show.result(
+        {
+            "figures": names,
+            "size": size,
+            "report": str(done.report),
+            "files": [str(file) for file in done.files],
+            "failures": done.failures,
+        },
+        [
+            *(f"{name} could not be made: {show.clean(why)}" for name, why in done.failures.items()),
+            f"report: {show.clean(done.report)}",
+        ],
+    )
+    if done.failures:
         raise typer.Exit(1)
 
 
-def bench(context: typer.Context) -> None:
-    """Compare with what one would use instead, side by side on this machine (`bilsh bench --help`).
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="About three minutes.")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Seconds; checks the program, measures nothing.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Run this part (encode, ways, hamming, memory, scaling, progressive, store); may be repeated."
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and plots.")] = Path(
+        "bilsh-bench"
+    ),
+    tables: Annotated[
+        Path | None, typer.Option(help="Also write the tables as Markdown to this file.")
+    ] = None,
+    cpu: Annotated[
+        bool, typer.Option("--cpu", help="Time the processor, one thread: for busy machines.")
+    ] = False,
+) -> None:
+    """Compare with what one would use instead, side by side on this machine; a quarter of an hour by default.
 
     \b
-    Example:
+    Examples:
       bilsh bench --quick
+      bilsh bench --quick --only hamming
     """
-    from bilsh.cli.answers import run_benchmark
+    if quick and smoke:
+        raise typer.BadParameter("give --quick or --smoke, not both.")
+    from bilsh.benchmark import benchmark
 
-    raise typer.Exit(run_benchmark(context.args))
+    size = "smoke" if smoke else "quick" if quick else "full"
+    files = benchmark(size, output, only=only or (), tables=tables, cpu=cpu, say=show.line)
+    show.result({"size": size, "output": str(output), "files": [str(file) for file in files]})
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module, in the order in which help lists them."""
-    app.command()(advise)
-    app.command()(datasets)
-    app.command()(demo)
-    app.command()(reproduce)
-    app.command(
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-    )(bench)
+COMMANDS: Commands = {
+    "advise": advise,
+    "datasets": datasets,
+    "demo": demo,
+    "reproduce": reproduce,
+    "bench": bench,
+}

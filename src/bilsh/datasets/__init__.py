@@ -4,22 +4,21 @@ Large files are memory-mapped, sizes that a header declares are checked against 
 allocated, and nothing is ever unpickled.
 """
 
+from bilsh.datasets.arrays import load, open_rows, read_column
+from bilsh.datasets.csv import read_csv
 from bilsh.datasets.files import (
-    SearchProblem,
-    ann_benchmarks,
-    load,
     read_bvecs,
     read_fvecs,
-    read_hdf5,
     read_idx,
     read_ivecs,
     read_npy,
     read_npz,
-    read_parquet,
     write_vecs,
 )
+from bilsh.datasets.hdf5 import SearchProblem, ann_benchmarks, read_hdf5
 from bilsh.datasets.images import ImageFolder, SkippedImage, images
 from bilsh.datasets.named import Dataset, digits, mnist
+from bilsh.datasets.parquet import read_parquet
 from bilsh.datasets.synthetic import clustered, synthetic_matrices, synthetic_pairs
 
 __all__ = [
@@ -33,7 +32,10 @@ __all__ = [
     "images",
     "load",
     "mnist",
+    "open_rows",
     "read_bvecs",
+    "read_column",
+    "read_csv",
     "read_fvecs",
     "read_hdf5",
     "read_idx",

@@ -1,13 +1,12 @@
-"""Arrays in files: .npy, .npz, fvecs, bvecs, ivecs, idx, Parquet and HDF5, behind one door, :func:`load`.
+"""Arrays in files: .npy, .npz, fvecs, bvecs, ivecs and idx; and what all readers share.
 
 A header is a claim, not a fact: the size it declares is compared with the file before anything is allocated.
 """
 
 import gzip
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,81 +14,54 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.errors import BilshError, DataNotFoundError, InvalidInputError, optional
+from bilsh.errors import BilshError, DataNotFoundError, InvalidInputError
 from bilsh.files import replace_file
 
 PathLike = str | Path
 
 # Deflate cannot shrink data more than this; a header that claims more than the file could hold is false.
-_MAX_DEFLATE = 1032
+MAX_DEFLATE = 1032
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-def load(path: PathLike, *, key: str | None = None) -> NDArray[Any]:
-    """Read an array from a file, by the suffix of its name.
-
-    Parameters
-    ----------
-    path : path
-        .npy, .fvecs, .bvecs, .ivecs and plain idx files are memory-mapped, and so is contiguous HDF5; .npz,
-        .parquet and compressed files are read into memory.
-    key : str, optional
-        Which member of an .npz, dataset of an HDF5 file ("train" by default) or column of a Parquet file.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/x.npy", np.eye(3))
-    ...     load(f"{folder}/x.npy").shape
-    (3, 3)
-    """
-    file = _existing(path)
-    plain: dict[str, Callable[[Path], NDArray[Any]]] = {
-        ".npy": read_npy,
-        ".fvecs": read_fvecs,
-        ".bvecs": read_bvecs,
-        ".ivecs": read_ivecs,
-    }
-    keyed: dict[str, Callable[[Path, str | None], NDArray[Any]]] = {
-        ".npz": read_npz,
-        ".parquet": read_parquet,
-        ".h5": read_hdf5,
-        ".hdf5": read_hdf5,
-    }
-    suffix = file.suffix.lower()
-    if suffix in keyed:
-        return keyed[suffix](file, key)
-    reader = read_idx if "-idx" in file.name else plain.get(suffix)
-    if reader is None:
-        raise InvalidInputError(
-            f"{file} has none of the known suffixes {', '.join([*plain, *keyed])} (or idx files such as "
-            "train-images-idx3-ubyte.gz). Rename it or convert it, e.g. with numpy.save."
-        )
-    if key is not None:
-        raise InvalidInputError(f"key={key!r} was given, but {file} holds a single array. Leave key out.")
-    return reader(file)
+def as_ids(values: NDArray[Any], source: str) -> NDArray[np.int64] | list[str]:
+    """Return integers as int64, texts as strings; refuse anything else."""
+    if values.ndim == 1 and values.dtype.kind in "iu":
+        if values.size and values.dtype.kind == "u" and int(values.max()) > np.iinfo(np.int64).max:
+            raise InvalidInputError(
+                f"{source} has ids beyond 64 bits with sign: the largest is {values.max()}."
+            )
+        return values.astype(np.int64)
+    if values.ndim == 1 and values.dtype.kind in "US":
+        return [str(v) if isinstance(v, str) else v.decode("utf-8", "replace") for v in values.tolist()]
+    raise InvalidInputError(
+        f"{source} holds {values.dtype} values of shape {values.shape}; expected ids, integers or texts (n,)."
+    )
 
 
-def _existing(path: PathLike) -> Path:
+def check_folder(path: Path) -> None:
+    """Refuse a file to be written into a folder that does not exist."""
+    if not path.parent.is_dir():
+        raise DataNotFoundError(f"the folder {path.parent} does not exist. Make it first.")
+
+
+def existing(path: PathLike) -> Path:
+    """Return the path of a file that is there."""
     file = Path(path)
     if not file.is_file():
         raise DataNotFoundError(f"{file} does not exist or is not a file. Check the path.")
     return file
 
 
-def _numeric(array: NDArray[Any], source: str) -> NDArray[Any]:
+def numeric(array: NDArray[Any], source: str) -> NDArray[Any]:
+    """Return an array of real numbers, refuse any other."""
     if array.dtype.kind not in "fiub":
         raise InvalidInputError(f"{source} holds {array.dtype} values; expected real numbers.")
     return array
 
 
 @contextmanager
-def _parsing(file: Path, kind: str) -> Iterator[None]:
+def parsing(file: Path, kind: str) -> Iterator[None]:
     """Turn whatever a parser raises on a damaged file into one kind of error that names the file."""
     try:
         yield
@@ -103,18 +75,29 @@ def _parsing(file: Path, kind: str) -> Iterator[None]:
 
 def read_npy(path: PathLike) -> NDArray[Any]:
     """Memory-map a .npy file (read-only). Files with Python objects inside are refused, not unpickled."""
-    file = _existing(path)
-    with _parsing(file, ".npy"):
-        return _numeric(np.load(file, mmap_mode="r", allow_pickle=False), str(file))
+    file = existing(path)
+    with parsing(file, ".npy"):
+        with file.open("rb") as stream:
+            # NumPy would take anything else for a pickle, and advise to trust it.
+            if stream.read(6) != b"\x93NUMPY":
+                raise ValueError("it does not begin as one")
+        try:
+            return numeric(np.load(file, mmap_mode="r", allow_pickle=False), str(file))
+        except ValueError as error:
+            if "Python objects" not in str(error):
+                raise
+            raise ValueError("it holds Python objects, which are never unpickled") from error
 
 
-def read_npz(path: PathLike, key: str | None = None) -> NDArray[Any]:
-    """Read one member of an .npz archive; the only one when ``key`` is left out."""
-    file = _existing(path)
-    with _parsing(file, ".npz"), zipfile.ZipFile(file) as archive:
+def read_npz(
+    path: PathLike, key: str | None = None, *, ids: str | None = None, numbers: bool = True
+) -> NDArray[Any]:
+    """Read one member of an .npz archive; the only one (besides ``ids``) when ``key`` is left out."""
+    file = existing(path)
+    with parsing(file, ".npz"), zipfile.ZipFile(file) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        info = members[_choose(key, list(members), file)]
-        if info.file_size > _MAX_DEFLATE * (info.compress_size + 1):
+        info = members[choose(key, [name for name in members if name != ids], file)]
+        if info.file_size > MAX_DEFLATE * (info.compress_size + 1):
             raise ValueError(f"member {info.filename} declares an impossible size")
         with archive.open(info) as member:
             version = np.lib.format.read_magic(member)
@@ -125,26 +108,25 @@ def read_npz(path: PathLike, key: str | None = None) -> NDArray[Any]:
             raise ValueError(f"member {info.filename} is too short for shape {shape} of {dtype}")
         with archive.open(info) as member:
             array = np.asarray(np.lib.format.read_array(member, allow_pickle=False))
-        return _numeric(array, f"{info.filename} of {file}")
+        return numeric(array, f"{info.filename} of {file}") if numbers else array
 
 
-def _choose(key: str | None, names: Sequence[str], file: Path, preferred: str | None = None) -> str:
+def choose(key: str | None, names: Sequence[str], file: Path, preferred: str | None = None) -> str:
+    """Return the array that is asked for, the preferred or the only one; refuse to guess."""
     if key is None:
         if len(names) == 1:
             return names[0]
         if preferred in names:
             return str(preferred)
     if key is None or key not in names:
-        wanted = "several arrays" if key is None else f"no array {key!r}"
-        raise InvalidInputError(
-            f"{file} holds {wanted}; choose with key= among {', '.join(names) or 'none'}."
-        )
+        wanted = "several arrays" if key is None and names else "no array" + (f" {key!r}" if key else "")
+        raise InvalidInputError(f"{file} holds {wanted}; choose by key among {', '.join(names) or 'none'}.")
     return key
 
 
 def _vecs(path: PathLike, item: str) -> NDArray[Any]:
     """Map rows of (int32 dimension, dimension values) as an (n, d) array."""
-    file = _existing(path)
+    file = existing(path)
     size, width = file.stat().st_size, np.dtype(item).itemsize
     if size == 0:
         return np.empty((0, 0), dtype=item)
@@ -244,10 +226,10 @@ def _as_integers(block: NDArray[Any], item: np.dtype[Any]) -> NDArray[Any]:
 
 def read_idx(path: PathLike) -> NDArray[Any]:
     """Read an idx file (MNIST's format): memory-mapped when plain, into memory when it ends in .gz."""
-    file = _existing(path)
+    file = existing(path)
     packed = file.suffix == ".gz"
     size = file.stat().st_size
-    with _parsing(file, "idx"), gzip.open(file) if packed else file.open("rb") as stream:
+    with parsing(file, "idx"), gzip.open(file) if packed else file.open("rb") as stream:
         magic = stream.read(4)
         if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not magic[3]:
             raise ValueError("it does not begin as one")
@@ -255,7 +237,7 @@ def read_idx(path: PathLike) -> NDArray[Any]:
         shape = tuple(np.frombuffer(stream.read(4 * magic[3]), dtype=">u4").tolist())
         wanted = prod(shape) * dtype.itemsize
         offset = 4 + 4 * magic[3]
-        if len(shape) != magic[3] or (wanted > _MAX_DEFLATE * size if packed else wanted + offset != size):
+        if len(shape) != magic[3] or (wanted > MAX_DEFLATE * size if packed else wanted + offset != size):
             raise ValueError(f"it declares shape {shape} of {dtype}, which its {size} bytes cannot hold")
         if not packed and wanted:
             return np.asarray(np.memmap(file, dtype=dtype, mode="r", offset=offset, shape=shape))
@@ -263,98 +245,3 @@ def read_idx(path: PathLike) -> NDArray[Any]:
         if len(content) != wanted:
             raise ValueError(f"it declares shape {shape} of {dtype} but does not hold {wanted} bytes")
         return np.frombuffer(content, dtype=dtype).reshape(shape)
-
-
-def read_parquet(path: PathLike, key: str | None = None) -> NDArray[Any]:
-    """Read vectors from a Parquet file (needs pyarrow).
-
-    Parameters
-    ----------
-    path : path
-    key : str, optional
-        The column of equally long lists. Without it, the only list column; where there is none, all columns
-        (which must be numbers) side by side.
-
-    Returns
-    -------
-    array (n, d)
-    """
-    file = _existing(path)
-    parquet = optional("pyarrow.parquet", "Reading Parquet files")
-    compute = optional("pyarrow.compute", "Reading Parquet files")
-    with _parsing(file, "Parquet"), parquet.ParquetFile(file, memory_map=True) as source:
-        kinds = ("list", "fixed_size_list", "large_list")
-        lists = [field.name for field in source.schema_arrow if str(field.type).startswith(kinds)]
-        if key is None and not lists:
-            columns = source.read().columns
-            return np.stack([_numeric(c.to_numpy(), f"a column of {file}") for c in columns], axis=1)
-        name = _choose(key, lists, file)
-        column = source.read(columns=[name]).column(name).combine_chunks()
-        lengths = compute.list_value_length(column).unique()
-        if column.null_count or len(lengths) > 1:
-            raise InvalidInputError(
-                f"Column {name} of {file} has missing lists or lists of different lengths."
-            )
-        values = _numeric(column.flatten().to_numpy(zero_copy_only=False), f"column {name} of {file}")
-        return values.reshape(len(column), lengths[0].as_py() if len(lengths) else 0)
-
-
-def read_hdf5(path: PathLike, key: str | None = None) -> NDArray[Any]:
-    """Read one dataset of an HDF5 file (needs h5py): ``key``, else the only one, else "train"."""
-    file = _existing(path)
-    h5py = optional("h5py", "Reading HDF5 files")
-    with _parsing(file, "HDF5"), h5py.File(file, "r") as source:
-        own = [n for n in source if isinstance(source.get(n, getlink=True), h5py.HardLink)]
-        names = [n for n in own if isinstance(source[n], h5py.Dataset)]
-        return _hdf5_array(source[_choose(key, names, file, preferred="train")], file)
-
-
-def _hdf5_array(dataset: Any, file: Path) -> NDArray[Any]:
-    what = f"{dataset.name} of {file}"
-    if dataset.dtype.kind not in "fiub":
-        raise InvalidInputError(f"{what} holds {dataset.dtype} values; expected real numbers.")
-    if dataset.external or dataset.is_virtual:
-        raise InvalidInputError(f"{what} points to other files; copy its values into one file first.")
-    stored = dataset.id.get_storage_size()
-    if dataset.nbytes > stored * (_MAX_DEFLATE if dataset.chunks else 1):
-        raise InvalidInputError(
-            f"{what} declares {dataset.nbytes} bytes but stores {stored}: not fully written."
-        )
-    offset = dataset.id.get_offset()
-    if offset is not None and dataset.size:
-        return np.memmap(file, dtype=dataset.dtype, mode="r", offset=offset, shape=dataset.shape)
-    return np.asarray(dataset[...])
-
-
-@dataclass(frozen=True, slots=True)
-class SearchProblem:
-    """A nearest-neighbour task in the layout of ann-benchmarks.
-
-    Attributes
-    ----------
-    database, queries : array (n, d), (q, d)
-    neighbors : int array (q, k)
-        True neighbours of each query, nearest first.
-    metric : str
-        As the file says: "euclidean", "angular", ...
-    """
-
-    database: NDArray[Any]
-    queries: NDArray[Any]
-    neighbors: NDArray[Any]
-    metric: str
-
-
-def ann_benchmarks(path: PathLike) -> SearchProblem:
-    """Open an ann-benchmarks HDF5 file: train, test, neighbors, and the distance attribute."""
-    file = _existing(path)
-    h5py = optional("h5py", "Reading HDF5 files")
-    database, queries, neighbors = (read_hdf5(file, key) for key in ("train", "test", "neighbors"))
-    with h5py.File(file, "r") as source:
-        metric = source.attrs.get("distance", "euclidean")
-    if len(queries) != len(neighbors) or database.shape[1:] != queries.shape[1:]:
-        raise InvalidInputError(
-            f"{file} does not fit together: train {database.shape}, test {queries.shape}, "
-            f"neighbors {neighbors.shape}."
-        )
-    return SearchProblem(database, queries, neighbors, str(metric))

@@ -1,25 +1,32 @@
-"""What a fitted encoder is: a projection that was drawn, and one offset (and threshold) per bit.
+"""What a fitted encoder is: a projection that was drawn, and how each bit is made of it. It never changes.
 
 Encoding needs nothing else, above all not scikit-learn, whose import takes longer than answering a query.
-:mod:`bilsh.encoders` makes estimators of these; a store that is only searched uses them as they are.
+:mod:`bilsh.encoders.estimators` fits coders and holds them; a store that is only searched uses them as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.encoders import file as encoder_file
+from bilsh.encoders import file
 from bilsh.errors import InvalidInputError
-from bilsh.projections import BilinearMap, DenseMap, Plan
-from bilsh.projections.base import Bytes, Floats, Integers, LinearMap
+from bilsh.projections import LinearMap, Plan
+from bilsh.projections.base import Bytes, Floats, Integers
+from bilsh.projections.kernels import Kernel, kernel_named
+from bilsh.theory.hits import HitSample
 from bilsh.validation import (
-    BLOCK_BYTES,
     as_descriptors,
+    check_choice,
+    check_integer,
+    check_positive,
     float32_blocks,
     is_plain,
     nonfinite_error,
@@ -27,212 +34,345 @@ from bilsh.validation import (
     thread_count,
 )
 
+if TYPE_CHECKING:
+    from bilsh.encoders.calibration import Calibration
+
 TURN = 2 * np.pi
-
-STREAMED_BLOCK_BYTES = 128 << 20
-"""Descriptors that are encoded at a time where dense weights are regenerated for every block of them."""
+THRESHOLDS = ("zero", "random")
 
 
+@dataclass(frozen=True, eq=False)
 class Coder:
-    """Encodes. The attributes are explained in the encoders that users see."""
+    """Turns descriptors into codes.
+
+    Attributes
+    ----------
+    projection : LinearMap
+        The drawn projection.
+    outputs : int32 array (n_bits,)
+        Which output of the projection each bit uses; numbered in the order of their first use.
+    offsets : float32 array (n_bits,)
+        Added to the projection: -w . mean of angle codes; b in turns of kernel codes.
+    tau : float32 array (n_bits,) or None
+        Kernel codes: a bit is 1 where the value is within tau turns of a whole number. None: where it is >= 0.
+    input_shape : tuple of int
+        Shape of a descriptor, (d,) or (d_w, d_v).
+    norm_ratio : float
+        Mean norm of the centred data over the mean distance to the 10th neighbour, on a sample.
+    params : mapping
+        Settings of the estimator, plain JSON values; they travel in encoder files.
+    feature_names : tuple of str or None
+        Names of columns, where the data at fit had some.
+    hits, score_hits : HitSample or None
+        What a sample of the data told about hits ranked by distances, and by scores; None where none was taken.
+    """
 
     kind: ClassVar[str]
-    FITTED: ClassVar[tuple[str, ...]] = ("input_shape_", "norm_ratio_")
-    """Plain fitted attributes that travel in an encoder file beside the arrays."""
 
-    n_bits: int
-    n_jobs: int | None = None
+    projection: LinearMap
+    outputs: Integers
+    offsets: Floats
+    tau: Floats | None
+    input_shape: tuple[int, ...]
+    norm_ratio: float = np.nan
+    params: Mapping[str, Any] = field(default_factory=dict)
+    feature_names: tuple[str, ...] | None = None
+    hits: HitSample | None = None
+    score_hits: HitSample | None = None
 
-    projection_: LinearMap
-    outputs_: Integers
-    input_shape_: tuple[int, ...]
-    n_features_in_: int
-    norm_ratio_: float
-    _offsets: Floats
-    _tau: Floats | None
-    _plan: Plan
+    # -- what it is --------------------------------------------------------------------------------------
 
     @property
-    def _scale(self) -> float:
+    def n_bits(self) -> int:
+        """Length of a code."""
+        return len(self.outputs)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of a code."""
+        return -(-self.n_bits // 8)
+
+    @property
+    def n_features(self) -> int:
+        """Numbers in a descriptor, d."""
+        return prod(self.input_shape)
+
+    @property
+    def scale(self) -> float:
         """Factor between the projection's outputs and the values that are quantised."""
-        raise TypeError(f"{type(self).__name__} does not say how its projections are scaled.")
+        return 1.0
 
-    def _compile(self) -> Plan:
-        return self.projection_.plan(self.outputs_, self._scale, self._offsets, self._tau)
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of all numbers that encoding needs."""
+        return sum(array.nbytes for array in file.code_arrays(self).values())
 
-    def _enter_fitted(self, X: Any) -> Any:
-        """Check X against what was fitted; return an array (n, ...)."""
-        if self._fits(X):
-            return X
-        X = as_descriptors(X, accept_sparse=isinstance(self.projection_, DenseMap))
-        if X.ndim == 3 and X.shape[1:] != self.input_shape_:
-            raise InvalidInputError(self._wrong_shape(X))
-        if X.ndim == 2 and X.shape[1] != self.n_features_in_:
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that determines the codes, in hexadecimal."""
+        return file.fingerprint(self)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The compiled recipe."""
+        return self.projection.plan(self.outputs, self.scale, self.offsets, self.tau)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What distances of its codes mean."""
+        raise TypeError(f"{type(self).__name__} does not say what its codes mean.")
+
+    def exact(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+        """True primary quantity (distance or angle) between descriptors, all against all."""
+        raise TypeError(f"{type(self).__name__} does not say what its codes mean.")
+
+    # -- what it does ------------------------------------------------------------------------------------
+
+    def encode(self, X: Any, *, n_jobs: int | None = None) -> Bytes:
+        """Encode descriptors (n, d) or (n, d_w, d_v); packed codes (n, n_bytes).
+
+        Parameters
+        ----------
+        X : array
+            Descriptors of the shape seen at fit; n may be 0.
+        n_jobs : int, optional
+            Threads, as in scikit-learn. The codes do not depend on it.
+        """
+        X = self.enter(X)
+        rows = rows_per_block(self.n_features, self.projection.block_bytes)
+        codes: Bytes = self._run(self.plan.encode, X, rows, self.n_bytes, np.uint8, n_jobs)
+        return codes
+
+    def values(self, X: Any, *, n_jobs: int | None = None) -> Floats:
+        """Real values (n, n_bits) that the bits are made from; in turns for kernel codes."""
+        X = self.enter(X)
+        rows = rows_per_block(max(self.n_features, self.n_bits))
+        values: Floats = self._run(self.plan.project, X, rows, self.n_bits, np.float32, n_jobs)
+        return values
+
+    def quantize(self, values: Floats) -> Bytes:
+        """Codes of ready :meth:`values`, the same that :meth:`encode` makes of the descriptors."""
+        return _native.quantize(values, self.tau)
+
+    def phases(self, X: Any, *, n_jobs: int | None = None) -> Floats:
+        """Real values (n, n_bits) that the bits are made from; in radians for kernel codes."""
+        values = self.values(X, n_jobs=n_jobs)
+        return values if self.tau is None else values * np.float32(TURN)
+
+    def truncated(self, n_bits: int) -> Self:
+        """Return the coder of the first ``n_bits`` bits; its codes are the prefixes of this one's codes."""
+        n_bits = check_integer("n_bits", n_bits, minimum=1)
+        if n_bits > self.n_bits:
             raise InvalidInputError(
-                f"X has {X.shape[1]} features, but the encoder is expecting {self.n_features_in_} features as input."
+                f"n_bits must be at most {self.n_bits}, the bits of this encoder; got {n_bits}."
+            )
+        # Outputs are numbered in the order of their first use, so a prefix of the bits uses a prefix of them.
+        outputs = self.outputs[:n_bits]
+        return replace(
+            self,
+            projection=self.projection.take(int(outputs.max()) + 1),
+            outputs=outputs,
+            offsets=self.offsets[:n_bits],
+            tau=None if self.tau is None else self.tau[:n_bits],
+            params={**self.params, "n_bits": n_bits},
+        )
+
+    # -- the door ----------------------------------------------------------------------------------------
+
+    def fits(self, X: Any) -> bool:
+        """Tell at once that X needs no check: a single item should not wait for its formalities."""
+        return is_plain(X) and X.ndim > 1 and X.shape[1:] == self.input_shape
+
+    def enter(self, X: Any) -> Any:
+        """Check X against what was fitted; return an array (n, ...) or a CSR matrix."""
+        if self.fits(X):
+            return X
+        X = as_descriptors(X, accept_sparse=self.projection.accepts_sparse)
+        if X.ndim == 3 and X.shape[1:] != self.input_shape:
+            fitted = "vectors" if len(self.input_shape) == 1 else "matrices"
+            raise InvalidInputError(
+                f"X has matrix shape {X.shape[1:]}; this encoder was fitted on {fitted} of shape {self.input_shape}."
+            )
+        if X.ndim == 2 and X.shape[1] != self.n_features:
+            raise InvalidInputError(
+                f"X has {X.shape[1]} features, but the encoder is expecting {self.n_features} features as input."
             )
         return X
 
-    def _fits(self, X: Any) -> bool:
-        """Tell at once that X needs no check: a single item should not wait for its formalities."""
-        return is_plain(X) and X.ndim > 1 and X.shape[1:] == self.input_shape_
-
-    def _wrong_shape(self, X: Any) -> str:
-        fitted = "vectors" if len(self.input_shape_) == 1 else "matrices"
-        return f"X has matrix shape {X.shape[1:]}; this encoder was fitted on {fitted} of shape {self.input_shape_}."
-
-    def transform(self, X: Any) -> Bytes:
-        """Encode descriptors.
-
-        Parameters
-        ----------
-        X : array (n, d) or (n, d_w, d_v)
-            Descriptors of the shape seen at fit; n may be 0.
-
-        Returns
-        -------
-        uint8 array (n, ceil(n_bits / 8))
-            Packed codes: bit r is ``codes[:, r // 8] >> (r % 8) & 1``; padding bits are zero.
-        """
-        X = self._enter_fitted(X)
-        # Regenerated weights are made anew for every block: larger blocks make them less often.
-        streamed = isinstance(self.projection_, DenseMap) and self.projection_.weights is None
-        rows = rows_per_block(self.n_features_in_, STREAMED_BLOCK_BYTES if streamed else BLOCK_BYTES)
-        codes: Bytes = self._run(self._plan.encode, X, rows, self.n_bytes_, np.uint8)
-        return codes
-
-    def phases(self, X: Any) -> Floats:
-        """Return the real values that the bits are made from, for asymmetric search.
-
-        Parameters
-        ----------
-        X : array (n, d) or (n, d_w, d_v)
-            Descriptors of the shape seen at fit.
-
-        Returns
-        -------
-        float32 array (n, n_bits)
-            Angle codes: w . (x - mean), a bit is [value >= 0]. Kernel codes: w . x / bandwidth + b in radians,
-            a bit is [cos(value) + t >= 0].
-        """
-        X = self._enter_fitted(X)
-        rows = rows_per_block(max(self.n_features_in_, len(self.outputs_)))
-        values: Floats = self._run(self._plan.project, X, rows, len(self.outputs_), np.float32)
-        return values if self._tau is None else values * np.float32(TURN)
-
     def _run(
-        self, method: Callable[[Floats, int], Any], X: Any, rows: int, width: int, dtype: type[Any]
+        self,
+        method: Callable[[Floats, int], Any],
+        X: Any,
+        rows: int,
+        width: int,
+        dtype: type[Any],
+        n_jobs: int | None,
     ) -> NDArray[Any]:
         """Pass descriptors through a method of the plan: as they lie, or converted in blocks of ``rows``."""
-        n_jobs = thread_count(self.n_jobs)
+        threads = thread_count(n_jobs)
         start, block = 0, X
         try:
             if is_plain(X):
-                block = X.reshape(len(X), self.n_features_in_)
-                return np.asarray(method(block, n_jobs))
+                block = X.reshape(len(X), self.n_features)
+                return np.asarray(method(block, threads))
             result = np.empty((X.shape[0], width), dtype=dtype)
             for start, block in float32_blocks(X, rows):
-                result[start : start + len(block)] = method(block, n_jobs)
+                result[start : start + len(block)] = method(block, threads)
             return result
         except _native.NonFiniteError:
             raise nonfinite_error(X, start, block) from None
 
-    @property
-    def n_bytes_(self) -> int:
-        """Bytes of a code."""
-        return -(-len(self.outputs_) // 8)
+    # -- files -------------------------------------------------------------------------------------------
 
-    @property
-    def matrix_shape_(self) -> tuple[int, int] | None:
-        """(d_w, d_v) that a bilinear projection sees, zero-padding included; None for other projections."""
-        return self.projection_.matrix_shape if isinstance(self.projection_, BilinearMap) else None
+    def to_bytes(self) -> bytes:
+        """Return the content of an encoder file; see :mod:`bilsh.encoders.file`."""
+        return file.to_bytes(self)
 
-    @property
-    def grid_shapes_(self) -> tuple[tuple[int, int], ...] | None:
-        """Rows and columns of the grid that the pairs are taken from, or of several stacked ones; else None."""
-        return self.projection_.grid_shapes if isinstance(self.projection_, BilinearMap) else None
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str = "the encoder data") -> Coder:
+        """Rebuild a coder from the content of an encoder file; CorruptEncoderError says what is wrong with it."""
+        return file.from_bytes(data, source, CODERS)
 
-    @property
-    def pairs_(self) -> Integers:
-        """I of Algorithm 1: bit r uses left vector ``pairs_[r, 0]`` and right vector ``pairs_[r, 1]``."""
-        return self._bilinear_map("pairs_").pairs[self.outputs_]
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What fitting learned beside the bits, for files: plain values, and arrays."""
+        return {}, {}
 
-    @property
-    def left_weights_(self) -> Floats:
-        """W (d_w, a): left projection vectors as columns."""
-        return self._bilinear_map("left_weights_").left.T
+    @classmethod
+    def restore(
+        cls, common: dict[str, Any], fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Coder:
+        """Inverse of :meth:`learned`; ValueError and its like say what does not fit together."""
+        return cls(**common)
 
-    @property
-    def right_weights_(self) -> Floats:
-        """V (d_v, c): right projection vectors as columns."""
-        return self._bilinear_map("right_weights_").right.T
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-    @property
-    def weights_(self) -> Floats:
-        """Weights (d, n_bits) of a dense projection, a column per bit. Made anew when they are not kept."""
-        if not isinstance(self.projection_, DenseMap):
-            raise AttributeError("weights_ exists for dense projections only; see projection_.")
-        return self.projection_.rows(0, self.projection_.n_outputs)[self.outputs_].T
-
-    def _bilinear_map(self, name: str) -> BilinearMap:
-        if not isinstance(self.projection_, BilinearMap):
-            raise AttributeError(f"{name} exists for bilinear projections only; see projection_.")
-        return self.projection_
-
-    @property
-    def parameter_bytes_(self) -> int:
-        """Bytes of all numbers that encoding needs."""
-        arrays = [*self.projection_.arrays().values(), self._offsets]
-        return sum(array.nbytes for array in arrays) + (0 if self._tau is None else self._tau.nbytes)
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of all that determines the codes, in hexadecimal."""
-        return encoder_file.fingerprint(self)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
 
+@dataclass(frozen=True, eq=False)
 class AngleCoder(Coder):
-    """Sign codes, see :class:`bilsh.AngleEncoder`."""
+    """Sign codes, see :class:`bilsh.AngleEncoder`.
+
+    Attributes
+    ----------
+    mean : float32 array of the input shape
+        Mean of the data at fit; subtracted through the offsets.
+    """
 
     kind: ClassVar[str] = "angle"
 
-    mean_: NDArray[np.float32]
+    mean: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
 
-    @property
-    def _scale(self) -> float:
-        return 1.0
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What distances of its codes mean."""
+        from bilsh.encoders.angle_calibration import AngleCalibration
 
-    @property
-    def offsets_(self) -> Floats:
-        """-w_r . mean of every bit."""
-        return self._offsets
+        return AngleCalibration(self)
+
+    def exact(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+        """Angles between centred descriptors."""
+        a, b = ((part.astype(np.float64) - self.mean).reshape(len(part), -1) for part in (A, B))
+        norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
+        return np.arccos(np.clip(a @ b.T / np.where(norms > 0, norms, 1.0), -1.0, 1.0))
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the mean."""
+        return {}, {"mean_": self.mean}
+
+    @classmethod
+    def restore(
+        cls, common: dict[str, Any], fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> AngleCoder:
+        """Inverse of :meth:`learned`."""
+        return cls(**common, mean=arrays["mean_"])
 
 
+@dataclass(frozen=True, eq=False)
 class KernelCoder(Coder):
-    """Kernel codes, see :class:`bilsh.KernelEncoder`."""
+    """Kernel codes, see :class:`bilsh.KernelEncoder`.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel that the code is named after.
+    thresholds : {"zero", "random"}
+    bandwidth : float
+    quadrature : bool
+        Whether outputs give two bits, a quarter turn apart.
+    spectrum : float64 array or None
+        Bilinear projections: mean normalised spectrum of sampled differences.
+    """
 
     kind: ClassVar[str] = "kernel"
-    FITTED: ClassVar[tuple[str, ...]] = (*Coder.FITTED, "bandwidth_", "quadrature_")
 
-    kernel: str
-    nu: float | None
-    thresholds: str
-    bandwidth_: float
-    quadrature_: bool
-    difference_spectrum_: NDArray[np.float64] | None
+    kernel: Kernel = field(kw_only=True)
+    thresholds: str = field(kw_only=True)
+    bandwidth: float = field(kw_only=True)
+    quadrature: bool = False
+    spectrum: NDArray[np.float64] | None = None
 
     @property
-    def _scale(self) -> float:
-        return 1.0 / (TURN * self.bandwidth_)
+    def scale(self) -> float:
+        """Turns per unit of the projection."""
+        return 1.0 / (TURN * self.bandwidth)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What distances of its codes mean."""
+        from bilsh.encoders.kernel_calibration import KernelCalibration
+
+        return KernelCalibration(self)
+
+    def exact(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+        """Distances that the kernel depends on."""
+        a, b = (part.astype(np.float64).reshape(len(part), -1) for part in (A, B))
+        if self.kernel.metric == "cityblock":
+            return np.array([np.abs(b - row).sum(axis=1) for row in a])
+        centre = b.mean(axis=0)
+        a, b = a - centre, b - centre
+        squares = np.square(a).sum(axis=1)[:, None] - 2 * (a @ b.T) + np.square(b).sum(axis=1)
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
     @property
-    def offsets_(self) -> NDArray[np.float64]:
-        """Phase b of every bit, in [0, 2 pi)."""
-        return TURN * self._offsets.astype(np.float64)
-
-    @property
-    def thresholds_(self) -> NDArray[np.float64]:
+    def t(self) -> NDArray[np.float64]:
         """Threshold t of every bit, in [-1, 1]."""
-        if self._tau is None:
-            raise AttributeError("thresholds_ exists for kernel codes only.")
-        return np.where(self._tau == np.float32(0.25), 0.0, -np.cos(TURN * self._tau.astype(np.float64)))
+        tau = np.asarray(self.tau)
+        return np.where(tau == np.float32(0.25), 0.0, -np.cos(TURN * tau.astype(np.float64)))
+
+    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return bandwidth, quadrature and spectrum."""
+        arrays = {} if self.spectrum is None else {"difference_spectrum_": self.spectrum}
+        return {"bandwidth_": self.bandwidth, "quadrature_": self.quadrature}, arrays
+
+    @classmethod
+    def restore(
+        cls, common: dict[str, Any], fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> KernelCoder:
+        """Inverse of :meth:`learned`."""
+        params = common["params"]
+        if common["tau"] is None:
+            raise ValueError("kernel codes need thresholds, which are not there")
+        return cls(
+            **common,
+            kernel=kernel_named(params["kernel"], params["nu"], prod(common["input_shape"])),
+            thresholds=check_choice("thresholds", params["thresholds"], THRESHOLDS),
+            bandwidth=check_positive("bandwidth", fitted["bandwidth_"]),
+            quadrature=bool(fitted["quadrature_"]),
+            spectrum=arrays.get("difference_spectrum_"),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A kernel is functions; its name and settings bring it back.
+        return {name: value for name, value in super().__getstate__().items() if name != "kernel"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        kernel = kernel_named(self.params["kernel"], self.params["nu"], self.n_features)
+        object.__setattr__(self, "kernel", kernel)
+
+
+CODERS: dict[str, type[Coder]] = {"angle": AngleCoder, "kernel": KernelCoder}
+"""Coders by the kind that encoder files name."""

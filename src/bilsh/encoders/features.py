@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from bilsh.encoders.estimators import KernelEncoder
-from bilsh.errors import EncoderAdvice
 from bilsh.projections import as_projection
 
 
@@ -99,9 +97,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EncoderAdvice)
-            self.encoder_ = encoder.fit(X)
+        self.encoder_ = encoder.fit(X)
         self.n_features_in_ = encoder.n_features_in_
         if hasattr(encoder, "feature_names_in_"):
             self.feature_names_in_ = encoder.feature_names_in_
@@ -116,7 +112,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.encoder_.outputs_)
+        return self.encoder_.coder_.n_bits
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,11 +27,11 @@ from numpy.typing import NDArray
 
 from bilsh.errors import CorruptEncoderError
 from bilsh.files import replace_file
-from bilsh.projections import MAPS, PROJECTIONS
+from bilsh.projections import MAPS
+from bilsh.theory.hits import HitSample
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder
-    from bilsh.encoders.estimators import Encoder
 
 MAGIC = b"BILSHENC"
 VERSION = 1
@@ -44,29 +43,29 @@ PREFIX = "projection."
 Arrays = dict[str, NDArray[Any]]
 
 
-def _code_arrays(encoder: Coder) -> Arrays:
+def code_arrays(coder: Coder) -> Arrays:
     """Return the arrays that determine the codes."""
-    arrays: Arrays = {PREFIX + name: array for name, array in encoder.projection_.arrays().items()}
-    arrays["outputs"], arrays["offsets"] = encoder.outputs_, encoder._offsets
-    if encoder._tau is not None:
-        arrays["tau"] = encoder._tau
+    arrays: Arrays = {PREFIX + name: array for name, array in coder.projection.arrays().items()}
+    arrays["outputs"], arrays["offsets"] = coder.outputs, coder.offsets
+    if coder.tau is not None:
+        arrays["tau"] = coder.tau
     return arrays
 
 
-def _code_settings(encoder: Coder) -> dict[str, Any]:
+def _code_settings(coder: Coder) -> dict[str, Any]:
     """Return the plain values that determine the codes."""
     return {
-        "encoder": encoder.kind,
-        "input_shape": list(encoder.input_shape_),
-        "scale": encoder._scale,
-        "projection": {"kind": encoder.projection_.kind, **encoder.projection_.settings()},
+        "encoder": coder.kind,
+        "input_shape": list(coder.input_shape),
+        "scale": coder.scale,
+        "projection": {"kind": coder.projection.kind, **coder.projection.settings()},
     }
 
 
-def fingerprint(encoder: Coder) -> str:
+def fingerprint(coder: Coder) -> str:
     """SHA-256 over all that determines the codes of an encoder: settings first, then every array by name."""
-    digest = hashlib.sha256(_dump(_code_settings(encoder)))
-    for name, array in sorted(_code_arrays(encoder).items()):
+    digest = hashlib.sha256(_dump(_code_settings(coder)))
+    for name, array in sorted(code_arrays(coder).items()):
         little = _little_endian(array)
         digest.update(f"{name} {little.dtype.str} {little.shape}\n".encode())
         digest.update(little.data)
@@ -81,15 +80,17 @@ def _dump(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _chunks(encoder: Encoder) -> Iterator[bytes | memoryview]:
+def _chunks(coder: Coder) -> Iterator[bytes | memoryview]:
     """Yield the content of the file up to its checksum."""
-    arrays = {name: _little_endian(array) for name, array in _all_arrays(encoder).items()}
+    learned, more = coder.learned()
+    samples = {"hits_": coder.hits, "score_hits_": coder.score_hits}
+    more |= {name: sample.to_array() for name, sample in samples.items() if sample is not None}
+    arrays = {name: _little_endian(array) for name, array in (code_arrays(coder) | more).items()}
+    fitted = {"input_shape_": list(coder.input_shape), "norm_ratio_": coder.norm_ratio, **learned}
+    if coder.feature_names is not None:
+        fitted["feature_names_in_"] = list(coder.feature_names)
     table: list[dict[str, Any]] = []
-    header: dict[str, Any] = {
-        "params": _params(encoder),
-        "fitted": _fitted(encoder),
-        **_code_settings(encoder),
-    }
+    header: dict[str, Any] = {"params": dict(coder.params), "fitted": fitted, **_code_settings(coder)}
     header["arrays"] = table
     # Offsets count from the end of the header, so that they do not depend on its length.
     end = 0
@@ -111,89 +112,54 @@ def _aligned(position: int) -> int:
     return -(-position // ALIGNMENT) * ALIGNMENT
 
 
-def _all_arrays(encoder: Encoder) -> Arrays:
-    arrays = _code_arrays(encoder)
-    for name in ("mean_", "difference_spectrum_"):
-        value = getattr(encoder, name, None)
-        if value is not None:
-            arrays[name] = value
-    return arrays
-
-
-def _params(encoder: Encoder) -> dict[str, Any]:
-    """Return the constructor's arguments as plain values; a random state that is an object is not kept."""
-    params = encoder.get_params(deep=False)
-    if not isinstance(params["projection"], str):
-        projection = params["projection"]
-        params["projection"] = {
-            "name": type(projection).__name__.lower(),
-            **projection.get_params(deep=False),
-        }
-    if not isinstance(params["random_state"], int | np.integer):
-        params["random_state"] = None
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
-
-
-def _fitted(encoder: Encoder) -> dict[str, Any]:
-    values = {name: getattr(encoder, name) for name in encoder.FITTED}
-    names = getattr(encoder, "feature_names_in_", None)
-    return values | ({} if names is None else {"feature_names_in_": list(names)})
-
-
-def to_bytes(encoder: Encoder) -> bytes:
+def to_bytes(coder: Coder) -> bytes:
     """Return the whole content of an encoder file."""
-    content = b"".join(_chunks(encoder))
+    content = b"".join(_chunks(coder))
     return content + hashlib.sha256(content).digest()
 
 
-def save(encoder: Encoder, path: str | PathLike[str]) -> None:
+def save(coder: Coder, path: str | PathLike[str]) -> None:
     """Write an encoder file; it appears under its name only when it is complete and on the disk."""
     digest = hashlib.sha256()
     with replace_file(path) as file:
-        for chunk in _chunks(encoder):
+        for chunk in _chunks(coder):
             digest.update(chunk)
             file.write(chunk)
         file.write(digest.digest())
 
 
-def load_encoder(path: str | PathLike[str]) -> Encoder:
-    """Read an encoder that was saved with :meth:`Encoder.save`.
-
-    Raises
-    ------
-    CorruptEncoderError
-        If the file is damaged, cut short, of a newer format, or no encoder file.
-    """
-    return encoder_from_bytes(Path(path).read_bytes(), source=str(path))
-
-
-def encoder_from_bytes(data: bytes, source: str = "the encoder data") -> Encoder:
-    """Rebuild an encoder from the content of an encoder file; see :func:`load_encoder`."""
-    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
-
-    encoder: Encoder = _read(data, source, {"angle": AngleEncoder, "kernel": KernelEncoder}, _construct)
-    return encoder
-
-
-def coder_from_bytes(data: bytes, source: str = "the encoder data") -> Coder:
-    """Rebuild what encodes, without the scikit-learn estimator around it; same checks, same codes."""
-    from bilsh.encoders.coder import AngleCoder, KernelCoder
-
-    coder: Coder = _read(data, source, {"angle": AngleCoder, "kernel": KernelCoder}, _bare)
-    return coder
-
-
-def _read(
-    data: bytes, source: str, classes: dict[str, type[Any]], make: Callable[[type[Any], dict[str, Any]], Any]
-) -> Any:
+def from_bytes(data: bytes, source: str, coders: Mapping[str, type[Coder]]) -> Coder:
+    """Rebuild a coder of one of the kinds that `coders` names."""
     header, body = _checked_header(data, source)
     try:
-        encoder = make(classes[header["encoder"]], header)
-        return _restore(encoder, header, _read_arrays(header["arrays"], body))
+        return _restore(coders, header, _read_arrays(header["arrays"], body))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CorruptEncoderError(
             f"{source} has a correct checksum but content that does not fit together: {error}."
         ) from error
+
+
+def _restore(coders: Mapping[str, type[Coder]], header: dict[str, Any], arrays: Arrays) -> Coder:
+    fitted, settings = header["fitted"], dict(header["projection"])
+    drawn = {name.removeprefix(PREFIX): a for name, a in arrays.items() if name.startswith(PREFIX)}
+    names = fitted.get("feature_names_in_")
+    common = {
+        "projection": MAPS[settings.pop("kind")].restore(settings, drawn),
+        "outputs": arrays["outputs"],
+        "offsets": arrays["offsets"],
+        "tau": arrays.get("tau"),
+        "input_shape": tuple(int(size) for size in header["input_shape"]),
+        "norm_ratio": float(fitted["norm_ratio_"]),
+        "params": header["params"],
+        "feature_names": None if names is None else tuple(str(name) for name in names),
+        "hits": HitSample.from_array(arrays["hits_"]) if "hits_" in arrays else None,
+        "score_hits": HitSample.from_array(arrays["score_hits_"]) if "score_hits_" in arrays else None,
+    }
+    coder = coders[header["encoder"]].restore(common, fitted, arrays)
+    if coder.scale != header["scale"] or coder.n_bits != header["params"]["n_bits"]:
+        raise ValueError("the number of bits or the scale contradict the arrays")
+    _ = coder.plan  # the compiled core checks that shapes fit together
+    return coder
 
 
 def _checked_header(data: bytes, source: str) -> tuple[dict[str, Any], memoryview]:
@@ -240,47 +206,3 @@ def _read_arrays(table: list[dict[str, Any]], body: memoryview) -> Arrays:
         flat = np.frombuffer(body[offset : offset + n_bytes], dtype=dtype)
         arrays[str(entry["name"])] = flat.astype(flat.dtype.newbyteorder("=")).reshape(shape)
     return arrays
-
-
-def _construct(kind: type[Any], header: dict[str, Any]) -> Any:
-    """Make the unfitted estimator of the saved parameters."""
-    params = dict(header["params"])
-    if isinstance(params["projection"], dict):
-        settings: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in params["projection"].items()
-        }
-        params["projection"] = PROJECTIONS[settings.pop("name")](**settings)
-    return kind(**params)
-
-
-def _bare(kind: type[Any], header: dict[str, Any]) -> Any:
-    """Make a coder with those parameters that say what its bits mean."""
-    coder = kind()
-    for name in ("n_bits", "kernel", "nu", "thresholds"):
-        if name in header["params"]:
-            setattr(coder, name, header["params"][name])
-    return coder
-
-
-def _restore(encoder: Any, header: dict[str, Any], arrays: Arrays) -> Any:
-    for name in encoder.FITTED:
-        setattr(encoder, name, header["fitted"][name])
-    encoder.input_shape_ = tuple(int(size) for size in header["input_shape"])
-    encoder.n_features_in_ = prod(encoder.input_shape_)
-    names = header["fitted"].get("feature_names_in_")
-    if names is not None:
-        encoder.feature_names_in_ = np.array(names, dtype=object)
-    projection = dict(header["projection"])
-    map_class = MAPS[projection.pop("kind")]
-    drawn = {name.removeprefix(PREFIX): a for name, a in arrays.items() if name.startswith(PREFIX)}
-    encoder.projection_ = map_class.restore(projection, drawn)
-    encoder.outputs_, encoder._offsets, encoder._tau = arrays["outputs"], arrays["offsets"], arrays.get("tau")
-    if encoder.kind == "angle":
-        encoder.mean_ = arrays["mean_"]
-    else:
-        encoder.difference_spectrum_ = arrays.get("difference_spectrum_")
-    if encoder._scale != header["scale"] or len(encoder.outputs_) != encoder.n_bits:
-        raise ValueError("the number of bits or the scale contradict the arrays")
-    encoder._plan = encoder._compile()
-    return encoder

@@ -17,6 +17,8 @@ from bilsh.validation import finite_blocks
 N_QUERIES = 300
 BANDWIDTH_NEIGHBOUR = 50
 ADVICE_NEIGHBOUR = 10
+NORM_RATIO_BOUNDARY = 1.7
+"""Below this ratio of centred norm to neighbour distance sign codes serve better, above it kernel codes."""
 MAX_REFERENCES = 16_384
 MIN_REFERENCES = 64
 MAX_MULTIPLY_ADDS = 2**35
@@ -114,21 +116,24 @@ def _mean_distance(rows: NDArray[np.float64], rank: int, metric: str) -> float:
 
 
 def difference_spectrum(
-    X: Any, matrices: Callable[[NDArray[np.float64]], NDArray[np.float64]], rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Mean normalised spectrum of sampled differences, as the bilinear factors see them.
+    X: Any, matrices: Callable[[NDArray[np.float64]], NDArray[np.float64] | None], rng: np.random.Generator
+) -> NDArray[np.float64] | None:
+    """Mean normalised spectrum of sampled differences, as the factors of a bilinear projection see them.
 
     Half of the pairs are random, half are near (each descriptor and its nearest in the sample), since both kinds
     are asked about. Eigenvalues of (X - Y)(X - Y)^T are divided by their sum, sorted, and averaged.
 
     Returns
     -------
-    array (min(d_w, d_v),)
-        Descending, sums to 1. Flat if the sample has no two different descriptors.
+    array (min(d_w, d_v),) or None
+        Descending, sums to 1. Flat if the sample has no two different descriptors. None without factors.
     """
     d = int(np.prod(X.shape[1:]))
+    shape = matrices(np.zeros((1, d)))
+    if shape is None:
+        return None
     rows = sample_rows(X, int(np.clip(MAX_SAMPLE_BYTES // (8 * d), 16, 512)), rng).astype(np.float64)
-    rank = min(matrices(rows[:1]).shape[1:])
+    rank = min(shape.shape[1:])
     n_pairs = int(np.clip(2**28 // rank**3, 8, 128))
     squares = np.square(rows).sum(axis=1)
     distances = squares[:, None] - 2.0 * (rows @ rows.T) + squares
@@ -138,7 +143,7 @@ def difference_spectrum(
     far = rows[: len(nearest)] - rows[::-1][: len(nearest)]
     total = np.zeros(rank)
     for difference in np.concatenate([near, far]):
-        D = matrices(difference[None])[0]
+        D = np.asarray(matrices(difference[None]))[0]
         gram = D @ D.T if D.shape[0] <= D.shape[1] else D.T @ D
         eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)
         if eigenvalues.sum() > 0:

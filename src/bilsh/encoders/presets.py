@@ -6,8 +6,11 @@ comes, random thresholds. Our own defaults differ; see :class:`bilsh.KernelEncod
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from bilsh.encoders.base import Encoder
 from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
 from bilsh.projections import Bilinear, Circulant, Dense
 
@@ -53,7 +56,7 @@ def bilinear_angle(
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> AngleEncoder:
-    """Bilinear angle codes (eq. 5, Gong et al. 2013) with independent Gaussian factors."""
+    """Bilinear angle codes (eq. 6, Gong et al. 2013) with independent Gaussian factors."""
     projection = Bilinear(orthogonal=False, scramble=False, matrix_shape=matrix_shape)
     return AngleEncoder(n_bits, projection=projection, random_state=random_state, n_jobs=n_jobs)
 
@@ -119,3 +122,63 @@ def circulant_sik(
         random_state=random_state,
         n_jobs=n_jobs,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to make codes, by the name that commands and figures use.
+
+    Attributes
+    ----------
+    description : str
+    make : function of (n_bits, oversampling, random_state)
+        Returns the unfitted encoder.
+    oversampled : bool
+        Whether the oversampling m of Algorithm 1 is one of its settings; else it is ignored.
+    """
+
+    description: str
+    make: Callable[[int, int, Any], Encoder]
+    oversampled: bool = False
+
+
+METHODS: dict[str, Method] = {
+    "kernel": Method(
+        "kernel codes, scrambled orthogonal bilinear projection",
+        lambda k, m, seed: KernelEncoder(k, projection=Bilinear(m), random_state=seed),
+        True,
+    ),
+    "angle": Method(
+        "sign codes, scrambled orthogonal bilinear projection",
+        lambda k, m, seed: AngleEncoder(k, projection=Bilinear(m), random_state=seed),
+        True,
+    ),
+    "blsh-sik": Method(
+        "the paper: bilinear projections for shift-invariant kernels (Algorithm 1)",
+        lambda k, m, seed: blsh_sik(k, oversampling=m, random_state=seed),
+        True,
+    ),
+    "lsh-sik": Method(
+        "dense projections for shift-invariant kernels", lambda k, m, seed: lsh_sik(k, random_state=seed)
+    ),
+    "lsh-angle": Method("dense projections, sign", lambda k, m, seed: lsh_angle(k, random_state=seed)),
+    "bilinear-angle": Method(
+        "bilinear projections, sign", lambda k, m, seed: bilinear_angle(k, random_state=seed)
+    ),
+    "circulant-sik": Method(
+        "circulant projections for shift-invariant kernels",
+        lambda k, m, seed: circulant_sik(k, random_state=seed),
+    ),
+    "circulant-angle": Method(
+        "circulant projections, sign", lambda k, m, seed: circulant_angle(k, random_state=seed)
+    ),
+    "hadamard-kernel": Method(
+        "Hadamard projections, kernel codes",
+        lambda k, m, seed: KernelEncoder(k, projection="hadamard", random_state=seed),
+    ),
+    "hadamard-angle": Method(
+        "Hadamard projections, sign",
+        lambda k, m, seed: AngleEncoder(k, projection="hadamard", random_state=seed),
+    ),
+}
+"""Methods by name, for the command line, ingest and experiments."""

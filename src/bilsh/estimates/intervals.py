@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
 
@@ -11,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.codes import Codes, as_bytes, check_widths
+from bilsh.encoders.calibration import Calibration, calibration_of
 from bilsh.errors import InvalidInputError
-from bilsh.estimates.calibration import AngleCalibration, Calibration, calibration_of
+from bilsh.validation import check_fraction
 
-__all__ = ["Estimate", "bits_needed", "estimate", "estimate_distances", "estimate_means"]
+__all__ = ["Estimate", "bits_needed", "estimate", "estimate_distances", "estimate_fractions"]
 
 Floats = NDArray[np.float64]
 
@@ -138,7 +138,7 @@ def estimate_distances(
     Estimate
     """
     calibration = calibration_of(encoder)
-    quantity = _quantity(of, calibration)
+    quantity = calibration.check_quantity(of)
     counts = np.asarray(distances)
     if counts.dtype.kind not in "iu":
         raise InvalidInputError(f"distances must be integers (numbers of bits); got dtype {counts.dtype}.")
@@ -147,46 +147,36 @@ def estimate_distances(
             f"distances must be from 0 to {calibration.n_bits}, the bits of this encoder; "
             f"got {counts.min()} to {counts.max()}."
         )
-    table = _table(calibration, _level(confidence), quantity)
+    z = _level(confidence)
+    table = calibration.once((z, quantity), lambda: _table(calibration, z, quantity))
     take = {name: None if array is None else array[counts] for name, array in table.items()}
     return Estimate(quantity=quantity, **take)  # type: ignore[arg-type]
 
 
-def estimate_means(
-    means: ArrayLike, encoder: Any, confidence: float = 0.95, *, of: str | None = None
-) -> Estimate:
-    r"""Similarities from asymmetric scores: the query's phases u against the stored bits h.
-
-    .. math:: \kappa = \frac{\pi}{2} E[\cos(u)(2h-1)] \;(t = 0), \qquad
-              \kappa = 2 E[\cos(u)(2h-1)] \;(\text{random } t), \qquad
-              \cos\theta = E[u(2h-1)] / E|u|
+def estimate_fractions(fraction: Floats, ends: Floats, encoder: Any, *, of: str | None = None) -> Estimate:
+    """Say what expected fractions of differing bits mean, and their intervals.
 
     Parameters
     ----------
-    means : array (...)
-        Mean over the bits of cos(u) (2h - 1), for angle codes sum u (2h - 1) / sum |u|.
-    encoder, confidence, of
+    fraction : array (...)
+        Expected fractions of differing bits.
+    ends : array (..., 2)
+        Ends of their intervals.
+    encoder, of
         As in :func:`estimate`.
-
-    Returns
-    -------
-    Estimate
-        `fraction` holds the fraction of differing bits that codes of that distance or angle are expected to have.
     """
     calibration = calibration_of(encoder)
-    quantity = _quantity(of, calibration)
-    values = np.asarray(means, dtype=np.float64)
-    low, high = _score_interval(values, calibration, _level(confidence))
-    primary = calibration.from_means(values)
-    fraction = calibration.fraction_at(primary)
+    quantity = calibration.check_quantity(of)
     extremes = calibration.extremes(fraction)
     return Estimate(
-        fraction,
-        *_three(calibration, primary),
-        quantity,
-        _pair(calibration, calibration.from_means(high), calibration.from_means(low), quantity),
-        None if extremes is None else _pair(calibration, *extremes, quantity),
-        calibration.effective_bits(fraction),
+        fraction=fraction,
+        **_known(calibration, calibration.primary(fraction)),
+        quantity=quantity,
+        sampling_interval=calibration.pair(
+            calibration.primary(ends[..., 0]), calibration.primary(ends[..., 1]), quantity
+        ),
+        identification_interval=None if extremes is None else calibration.pair(*extremes, quantity),
+        effective_bits=calibration.effective_bits(fraction),
     )
 
 
@@ -221,7 +211,7 @@ def bits_needed(error: float, confidence: float = 0.95, n_pairs: float = 1, enco
     >>> bits_needed(0.02, confidence=0.99, n_pairs=1e6)
     23893
     """
-    error, confidence = _between(error, "error"), _between(confidence, "confidence")
+    error, confidence = check_fraction("error", error), check_fraction("confidence", confidence)
     if not n_pairs >= 1:
         raise InvalidInputError(f"n_pairs must be at least 1; got {n_pairs}.")
     independent = np.log(2 * n_pairs / (1 - confidence)) / (2 * error**2)
@@ -230,7 +220,7 @@ def bits_needed(error: float, confidence: float = 0.95, n_pairs: float = 1, enco
         calibration = calibration_of(encoder)
         worth = calibration.effective_bits(np.linspace(0.0, 0.5, 201))
         factor = max(1.0, float((calibration.n_bits / worth).max()))
-        if not isinstance(calibration, AngleCalibration) and calibration.one_grid:
+        if calibration.one_grid:
             # In one grid a vector is shared by sqrt(k) bits: k = independent (1 + slope sqrt(k)).
             slope = (factor - 1) / np.sqrt(calibration.n_bits)
             root = 0.5 * (independent * slope + np.sqrt((independent * slope) ** 2 + 4 * independent))
@@ -240,39 +230,16 @@ def bits_needed(error: float, confidence: float = 0.95, n_pairs: float = 1, enco
 
 def _table(calibration: Calibration, z: float, quantity: str) -> dict[str, Floats | None]:
     """Everything :class:`Estimate` holds, for each distance from 0 to n_bits."""
-    return _cached_table(_Same(calibration), z, quantity)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Same:
-    """Calibrations are compared by identity, so that tables are kept per encoder."""
-
-    calibration: Calibration
-
-    def __hash__(self) -> int:
-        return id(self.calibration)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.calibration is self.calibration
-
-
-@lru_cache(maxsize=16)
-def _cached_table(key: _Same, z: float, quantity: str) -> dict[str, Floats | None]:
-    calibration = key.calibration
     fraction = np.arange(calibration.n_bits + 1) / calibration.n_bits
     worth = calibration.effective_bits(fraction)
     low, high = wilson(fraction, worth, z)
     extremes = calibration.extremes(fraction)
-    kernel, distance, angle = _three(calibration, calibration.primary(fraction))
+    ends = calibration.primary(low), calibration.primary(high)
     return {
         "fraction": fraction,
-        "kernel": kernel,
-        "distance": distance,
-        "angle": angle,
-        "sampling_interval": _pair(
-            calibration, calibration.primary(low), calibration.primary(high), quantity
-        ),
-        "identification_interval": None if extremes is None else _pair(calibration, *extremes, quantity),
+        **_known(calibration, calibration.primary(fraction)),
+        "sampling_interval": calibration.pair(*ends, quantity),
+        "identification_interval": None if extremes is None else calibration.pair(*extremes, quantity),
         "effective_bits": worth,
     }
 
@@ -285,46 +252,16 @@ def wilson(fraction: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
     return np.clip(centre - half, 0.0, fraction), np.clip(centre + half, fraction, 1.0)
 
 
-def _score_interval(means: Floats, calibration: Calibration, z: float) -> tuple[Floats, Floats]:
-    """All expectations m with |mean - m| <= z deviation(m), as Wilson's interval has it for proportions."""
-    grid = np.linspace(-1.0, 1.0, 4001)
-    reach = z * calibration.mean_deviation(grid)
-    above = np.maximum.accumulate(grid + reach)
-    below = np.maximum.accumulate(grid - reach)
-    return np.interp(means, above, grid), np.interp(means, below, grid)
-
-
-def _three(calibration: Calibration, primary: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
+def _known(calibration: Calibration, primary: Floats) -> dict[str, Floats | None]:
     """Kernel, distance and angle, None where the code does not tell it."""
-    if isinstance(calibration, AngleCalibration):
-        return None, None, primary
-    return calibration.convert(primary, "kernel"), primary, None
-
-
-def _pair(calibration: Calibration, low: Floats, high: Floats, quantity: str) -> Floats:
-    ends = np.stack([calibration.convert(low, quantity), calibration.convert(high, quantity)], axis=-1)
-    return np.sort(ends, axis=-1)
-
-
-def _quantity(of: str | None, calibration: Calibration) -> str:
-    if of is None:
-        return calibration.quantities[0]
-    if of not in calibration.quantities:
-        raise InvalidInputError(
-            f"these codes tell {' or '.join(calibration.quantities)}; got {of!r}."
-            + (" Angle codes hold no norms, hence no distances." if of == "distance" else "")
-        )
-    return of
+    return {
+        name: calibration.convert(primary, name) if name in calibration.quantities else None
+        for name in ("kernel", "distance", "angle")
+    }
 
 
 def _level(confidence: float) -> float:
-    return NormalDist().inv_cdf(0.5 + 0.5 * _between(confidence, "confidence"))
-
-
-def _between(value: float, name: str) -> float:
-    if not 0 < value < 1:
-        raise InvalidInputError(f"{name} must be between 0 and 1, ends excluded; got {value!r}.")
-    return float(value)
+    return NormalDist().inv_cdf(0.5 + 0.5 * check_fraction("confidence", confidence))
 
 
 def _check_code_bytes(codes: Codes, n_bits: int) -> None:

@@ -1,6 +1,6 @@
 """Every figure of the paper, measured again, and what came after: tables, pictures, one report.
 
-``python -m bilsh.experiments all --quick`` makes everything offline in minutes, ``--full`` at the paper's sizes. Each
+``bilsh reproduce all --quick`` makes everything offline in minutes, ``--full`` at the paper's sizes. Each
 figure has a module: a pure function configuration -> tables, a plot and findings that read only the tables.
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,13 @@ Tables = dict[str, Rows]
 Part = tuple[str | int, ...]
 Done = Mapping[Part, Rows]
 
-HOLDS, IN_PART, FAILS, NOTE = "holds", "holds in part", "does not hold", "note"
+HOLDS, IN_PART, FAILS, UNDECIDED, NOTE = (
+    "holds",
+    "holds in part",
+    "does not hold",
+    "undecided",
+    "note",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,8 @@ class Finding:
     measured : str
         What we found, with numbers.
     verdict : str
-        "holds", "holds in part", "does not hold", or "note" where there is nothing to decide.
+        "holds", "holds in part", "does not hold", "undecided" where the error is larger than the effect, or "note"
+        where there is nothing to decide. Always computed from the numbers.
     """
 
     claim: str
@@ -64,7 +72,9 @@ class Experiment:
     plot : callable (tables) -> figure
         Reads nothing but the tables.
     findings : callable (tables) -> findings
-        Reads nothing but the tables.
+        Reads nothing but the tables named in `kept`.
+    kept : tuple of str
+        Tables that are small and say all: the one file per figure that a repository keeps.
     timed : bool
         Whether the numbers depend on the machine.
     revision : int
@@ -82,6 +92,7 @@ class Experiment:
     combine: Callable[[Any, Done], Tables]
     plot: Callable[[Tables], Any]
     findings: Callable[[Tables], Sequence[Finding]]
+    kept: tuple[str, ...]
     timed: bool = False
     revision: int = 1
 
@@ -143,12 +154,68 @@ def averaged(rows: Rows, keys: Sequence[str], values: Sequence[str]) -> Rows:
     return result
 
 
-def verdict(holds: Sequence[bool]) -> str:
-    """Judge a claim that was checked several times: it holds, in part, or not at all.
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with the half width of its 95 % interval.
+
+    Examples
+    --------
+    >>> print(Estimate(0.0731, 0.0124), Estimate(-0.0004, 0.002))
+    +0.073 ± 0.012 -0.000 ± 0.002
+    """
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} ± {self.error:.3f}"
+
+    def above(self, least: float) -> bool | None:
+        """Whether the number is above `least`; None where the error does not let us say."""
+        return None if abs(self.value - least) <= self.error else self.value > least
+
+
+def difference(a: Row, b: Row, name: str) -> Estimate:
+    """Difference of two averaged rows (see :func:`averaged`) with Student's 95 % interval of independent means.
+
+    Examples
+    --------
+    >>> row = {"p": 0.5, "p_std": 0.1, "repetitions": 5}
+    >>> print(difference(row | {"p": 0.9}, row, "p"))
+    +0.400 ± 0.146
+    """
+    n, m = a["repetitions"], b["repetitions"]
+    error = (a[f"{name}_std"] ** 2 / n + b[f"{name}_std"] ** 2 / m) ** 0.5
+    return Estimate(a[name] - b[name], student(n + m - 2) * error)
+
+
+def student(freedom: int) -> float:
+    """Two-sided 95 % point of Student's t; infinite without any degree of freedom.
+
+    Examples
+    --------
+    >>> round(student(8), 3), student(0)
+    (2.306, inf)
+    """
+    if freedom < 1:
+        return inf
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.975))
+
+
+def verdict(holds: Sequence[bool | None]) -> str:
+    """Judge a claim that was checked several times; None is a check that its error leaves open.
 
     Examples
     --------
     >>> verdict([True, True]), verdict([True, False]), verdict([False])
     ('holds', 'holds in part', 'does not hold')
+    >>> verdict([True, None]), verdict([None, None]), verdict([False, None])
+    ('holds in part', 'undecided', 'does not hold')
     """
-    return HOLDS if all(holds) else IN_PART if any(holds) else FAILS
+    if all(holds):
+        return HOLDS
+    if any(holds):
+        return IN_PART
+    return FAILS if False in holds else UNDECIDED

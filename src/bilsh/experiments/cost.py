@@ -8,9 +8,6 @@ from typing import Any
 
 from bilsh.experiments import plots
 from bilsh.experiments.base import (
-    FAILS,
-    HOLDS,
-    IN_PART,
     NOTE,
     Done,
     Experiment,
@@ -59,8 +56,8 @@ def multiply_adds(method: str, n_bits: int, shape: tuple[int, int]) -> tuple[int
     if method == SINGLE:
         return d_w * d_v * n_bits, d_w * d_v * n_bits
     side = ceil(int(method.removeprefix("bilinear m=")) * sqrt(n_bits))
-    ours = side * d_w * d_v + n_bits * min(d_w, d_v)
-    return ours, side * d_w * d_v + side * side * d_v
+    first, shorter = side * d_w * d_v, min(d_w, d_v)
+    return first + n_bits * shorter, first + side * side * shorter
 
 
 def measure(config: Config, part: Part, inputs: Inputs, done: Done) -> Rows:
@@ -101,12 +98,16 @@ def plot(tables: Tables) -> Any:
     rows = tables["cost"]
     figure, axes = plots.panels(1, 3, width=3.7, height=3.4)
     panels = (
-        ("milliseconds_per_item", "milliseconds per item, one thread", "Time", 1.0),
-        ("parameter_bytes", "parameters, MB", "Memory: all parameters", 1e6),
-        ("rss_growth_bytes", "growth of the process, MB", "Memory: measured", 1e6),
+        ("milliseconds_per_item", "milliseconds per item, one thread", "the time", 1.0),
+        ("parameter_bytes", "parameters, MB", "the parameters", 1e6),
+        ("rss_growth_bytes", "growth of the process, MB", "the memory", 1e6),
     )
     lengths = distinct(rows, "bits")
-    for panel, (name, label, title, unit) in zip(axes[0], panels, strict=True):
+    longest = {row["method"]: row for row in select(rows, bits=max(lengths))}
+    first = next(row for method, row in longest.items() if method != SINGLE)
+    for panel, (name, label, what, unit) in zip(axes[0], panels, strict=True):
+        times = longest[SINGLE][name] / max(first[name], 1)
+        title = f"single: {times:,.0f} times {what} of {first['method']}"
         for method in distinct(rows, "method"):
             line = select(rows, method=method)
             values = [max(value / unit, 1e-3) for value in column(line, name)]
@@ -116,7 +117,7 @@ def plot(tables: Tables) -> Any:
                 marker="o",
                 markersize=4,
                 label=method,
-                **plots.METHOD_STYLE[method],
+                **plots.method_style(method),
             )
             streamed = [
                 (r["bits"], v) for r, v in zip(line, values, strict=True) if r["weights"] == "streamed"
@@ -138,6 +139,10 @@ def plot(tables: Tables) -> Any:
     return figure
 
 
+MUCH = 3.0
+"""The paper says "much smaller" and no number; we ask for this factor."""
+
+
 def findings(tables: Tables) -> list[Finding]:
     """Ratios between single and bilinear at the longest code."""
     rows = tables["cost"]
@@ -149,13 +154,13 @@ def findings(tables: Tables) -> list[Finding]:
     size = {row["method"]: single["parameter_bytes"] / row["parameter_bytes"] for row in others}
     result = [
         Finding(
-            "Bilinear codes need much less time and memory than a single projection.",
+            f"Bilinear codes need much less time and memory than a single projection (we ask for {MUCH:g} times).",
             f"At {longest:,} bits the single projection takes "
             + ", ".join(f"{ratio:.0f} times the time of {m}" for m, ratio in time.items())
             + " and "
             + ", ".join(f"{ratio:,.0f} times the parameters of {m}" for m, ratio in size.items())
             + ".",
-            verdict([ratio > 3 for ratio in (*time.values(), *size.values())]),
+            verdict([ratio > MUCH for ratio in (*time.values(), *size.values())]),
         ),
         Finding(
             "The single projection at the longest code had to be left out for lack of memory.",
@@ -176,10 +181,10 @@ def findings(tables: Tables) -> list[Finding]:
         printed = last["multiply_adds_as_printed"] / good["multiply_adds_as_printed"]
         result.append(
             Finding(
-                "m = 5 is much faster than m = 10.",
+                f"m = 5 is much faster than m = 10 (we ask for {MUCH:g} times).",
                 f"Here m = 10 takes {ratio:.1f} times as long at {longest:,} bits; Algorithm 1 as printed would need "
                 f"{printed:.1f} times the multiply-adds.",
-                HOLDS if ratio > 2 else IN_PART if ratio > 1.2 else FAILS,
+                verdict([ratio > MUCH, printed > MUCH]),
             )
         )
     return result
@@ -193,7 +198,8 @@ EXPERIMENT = Experiment(
     "Parameters are what a file must hold; measured is the growth of a fresh process while it makes the encoder and "
     "encodes.",
     errata=(
-        "The time O(d_w^2 k_w + d_v^2 k_v) is false once k_v > d_w; the count is k_w d_v (d_w + k_v).",
+        "The time O(d_w^2 k_w + d_v^2 k_v) is false once k_v > d_w; the count is the smaller of k_w d_v (d_w + k_v) "
+        "and k_v d_w (d_v + k_w).",
         "On 28 x 28 data Algorithm 1 as printed costs about as much as the single projection at m = 5 and 4 times "
         "more at m = 10; computing only the selected pairs does not.",
     ),
@@ -209,5 +215,6 @@ EXPERIMENT = Experiment(
     combine=combine,
     plot=plot,
     findings=findings,
+    kept=("cost",),
     timed=True,
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import html
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -152,14 +151,13 @@ def neighbours(images: NDArray[Any], queries: NDArray[Any], hits: bilsh.Neighbor
     plt = _pyplot()
     size = (1.25 * (NEIGHBOURS + 1), 1.6 * len(queries))
     figure, grid = plt.subplots(len(queries), NEIGHBOURS + 1, figsize=size, layout="constrained")
-    for row, query, ids, angles, intervals in zip(
-        grid, queries, hits.ids, hits.similarity, hits.interval, strict=True
-    ):
+    for row, query, found in zip(grid, queries, hits, strict=True):
         row[0].imshow(query, cmap="gray_r")
         row[0].set_title("query", fontsize=8)
-        for axes, item, angle, (low, high) in zip(row[1:], ids, angles, intervals, strict=True):
+        for axes, (item, _, value, interval, _) in zip(row[1:], found, strict=True):
+            low, high = interval or (np.nan, np.nan)
             axes.imshow(images[item], cmap="gray_r")
-            axes.set_title(f"{item}: {angle:.2f}\n{low:.2f} .. {high:.2f}", fontsize=7)
+            axes.set_title(f"{item}: {value:.2f}\n{low:.2f} .. {high:.2f}", fontsize=7)
         for axes in row:
             axes.set_axis_off()
     figure.savefig(path, dpi=110)
@@ -190,7 +188,6 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
         Measure two lengths of code, once: seconds instead of most of a minute.
     """
     from bilsh.workflows import ingest
-    from bilsh.workflows.queries import search
 
     folder.mkdir(parents=True, exist_ok=True)
     images = datasets.digits().X
@@ -204,15 +201,13 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
     ingest.encode(source, folder / "store", settings)
     say(f"searching for {QUERIES} digits that are not in it ...")
     with bilsh.Store.open(folder / "store") as store:
-        hits = search(store, asked, NEIGHBOURS, mode="asymmetric")
+        hits = store.search(asked, NEIGHBOURS)
     neighbours(kept, asked, hits, folder / "neighbours.png")
 
     rows: list[Row] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", bilsh.EncoderAdvice)
-        for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
-            say(f"measuring every method with {n_bits:,} bits ...")
-            rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
+    for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
+        say(f"measuring every method with {n_bits:,} bits ...")
+        rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
     picture(rows, folder / "digits.png")
     shown = [row for row in rows if row.n_bits == TABLE_BITS]
     steps = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bilsh.encoders.estimators import Encoder
+from bilsh.encoders.base import Encoder
 from bilsh.evaluation import Neighborhoods, exact_neighbors, rank_codes, rank_scores, recall_at_k
 from bilsh.experiments.base import Rows
 from bilsh.experiments.inputs import COPIES, Inputs

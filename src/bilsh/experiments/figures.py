@@ -6,7 +6,6 @@ import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bilsh.datasets.named import cache_folder
 from bilsh.errors import BilshError, InvalidInputError, optional
@@ -66,8 +65,8 @@ def reproduce(
     size : {"quick", "full"}
         Small offline stand-ins, or the paper's sizes.
     output : path
-        Gets report.html, tables/ (CSV and JSON) and pictures/ (PNG and SVG). The report shows every figure whose table
-        is in the folder, so that several runs may fill it.
+        Gets report.html, tables/ (CSV and JSON) and pictures/ (SVG). The report shows every figure whose table is in
+        the folder, so that several runs may fill it.
     mnist, images, codebook : path, optional
         MNIST's folder, a folder of photographs, VLAD centres as .npy; see :class:`Inputs`.
     cache : path, optional
@@ -137,24 +136,3 @@ def explain(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS):
         return f"{error.filename} cannot be written. Choose another folder with --output or --cache."
     return " ".join(str(error).split())
-
-
-def add_options(add: Callable[..., Any]) -> None:
-    """Add the options of :func:`reproduce` to a parser, by its ``add_argument``."""
-    add("figures", nargs="+", metavar="FIGURE", help=f"{', '.join(FIGURES)}, or all")
-    add(
-        "--quick",
-        dest="size",
-        action="store_const",
-        const="quick",
-        default="quick",
-        help="small and offline (default)",
-    )
-    add("--full", dest="size", action="store_const", const="full", help="the paper's sizes")
-    add("--output", type=Path, default=Path("results"), help="folder for the report, tables and pictures")
-    add("--mnist", type=Path, help="folder with MNIST's idx files")
-    add("--images", type=Path, help="folder of photographs")
-    add("--codebook", type=Path, help="VLAD centres as .npy; learned if not given")
-    add("--cache", type=Path, help="folder for finished parts and descriptors")
-    add("--jobs", type=int, default=1, help="threads and processes")
-    add("--refresh", action="store_true", help="measure everything anew")

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bilsh
-from bilsh.codes import pack, top_k
+from bilsh.codes import pack
 from bilsh.errors import MissingPackageError, optional
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.base import Rows
 from bilsh.experiments.retrieval import asymmetric_scores, fitted
+from bilsh.search.exact import top_k
 
 Floats = NDArray[np.float32]
 Found = NDArray[np.int64]
@@ -111,7 +112,9 @@ METHODS: dict[str, Method] = {
 
 
 def peer_rows(X: NDArray[Any], size: int, bandwidth: float, n_queries: int, seed: int) -> Rows:
-    """Recall@10 of every method with codes of `size` bytes; methods without such a code, or FAISS, are left out.
+    """Recall@10 of every method with codes of `size` bytes, and its standard error over queries.
+
+    Methods without such a code, or without FAISS, are left out.
 
     Parameters
     ----------
@@ -131,5 +134,9 @@ def peer_rows(X: NDArray[Any], size: int, bandwidth: float, n_queries: int, seed
         except MissingPackageError:
             continue
         if found is not None:
-            rows.append({"method": name, "bytes": size, "recall_at_10": recall_of_ids(found, exact)})
+            each = [recall_of_ids(found[i : i + 1], exact[i : i + 1]) for i in range(len(Q))]
+            error = float(np.std(each, ddof=1) / np.sqrt(len(each)))
+            rows.append(
+                {"method": name, "bytes": size, "recall_at_10": float(np.mean(each)), "standard_error": error}
+            )
     return rows

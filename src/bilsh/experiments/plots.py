@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,56 @@ BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE = (
     "#CC79A7",
 )
 GRAY = "#8A8A8A"
-CYCLE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK, GRAY)
 
 METHOD_STYLE: dict[str, dict[str, Any]] = {
+    "sign of centred values": {"color": GRAY, "linestyle": "-"},
+    "dense, zero thresholds": {"color": BLACK, "linestyle": ":"},
     "single": {"color": BLACK, "linestyle": "-"},
+    "dense": {"color": BLACK, "linestyle": "-"},
+    "LSH-SIK": {"color": BLACK, "linestyle": "-"},
+    "bilinear m=10": {"color": ORANGE, "linestyle": "--"},
     "bilinear m=1": {"color": BLUE, "linestyle": "-"},
     "bilinear m=2": {"color": SKY, "linestyle": "--"},
     "bilinear m=5": {"color": RED, "linestyle": "-"},
-    "bilinear m=10": {"color": ORANGE, "linestyle": "--"},
+    "BLSH-SIK, m = 1": {"color": BLUE, "linestyle": "-"},
+    "BLSH-SIK, m = 5": {"color": RED, "linestyle": "-"},
+    "scrambled, orthogonal, zero thresholds": {"color": GREEN, "linestyle": "-"},
+    "scrambled, orthogonal": {"color": GREEN, "linestyle": ":"},
+    "ours: kernel": {"color": GREEN, "linestyle": "-"},
+    "ours: KernelEncoder": {"color": GREEN, "linestyle": "-"},
+    "kernel": {"color": GREEN, "linestyle": "-"},
+    "ours: sign": {"color": PURPLE, "linestyle": "-"},
+    "ours: AngleEncoder": {"color": PURPLE, "linestyle": "-"},
+    "sign, ": {"color": PURPLE, "linestyle": "-"},
+    "sign": {"color": PURPLE, "linestyle": "-"},
 }
+"""One colour per method in all pictures, by how its name begins; whoever is not named here is gray."""
+
+SPECTRUM_COLOUR = {"single": BLACK, "rank 1": RED, "flat": GREEN}
+"""Colours of exact curves by the kind of difference; the mean spectrum of data is orange."""
+
+
+def method_style(method: str) -> dict[str, Any]:
+    """Colour and line of a method; asymmetric queries are drawn dashed in the colour of their code.
+
+    Examples
+    --------
+    >>> method_style("bilinear m=1, as in the paper")["color"] == BLUE
+    True
+    >>> method_style("ours: kernel, asymmetric")["linestyle"]
+    '--'
+    """
+    known = (style for name, style in METHOD_STYLE.items() if method.startswith(name))
+    style = next(known, {"color": GRAY, "linestyle": "-"})
+    if "asymmetric" in method:
+        return style | {"linestyle": "--"}
+    return style | {"linestyle": "-."} if "balanced" in method else style
+
+
+def spectrum_colours(names: Iterable[str]) -> dict[str, str]:
+    """Colours of exact curves by name."""
+    return {name: SPECTRUM_COLOUR.get(name, ORANGE) for name in names}
+
 
 STYLE = {
     "font.size": 9,
@@ -56,17 +97,20 @@ def panels(rows: int, columns: int, *, width: float = 3.1, height: float = 2.9, 
     return figure, figure.subplots(rows, columns, squeeze=False, **settings)
 
 
-def save(figure: Any, path: Path) -> list[Path]:
-    """Save a figure as path.png and path.svg; the same figure gives the same bytes."""
+FORMATS: dict[str, dict[str, Any]] = {"png": {"dpi": 110}, "svg": {"dpi": 130, "metadata": {"Date": None}}}
+
+
+def save(figure: Any, path: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
+    """Save a figure as path.FORMAT for each format; the same figure gives the same bytes."""
     mpl = optional("matplotlib", "Drawing pictures")
     written = []
     with mpl.rc_context(STYLE):
-        for suffix, settings in ((".png", {"dpi": 110}), (".svg", {"dpi": 130, "metadata": {"Date": None}})):
+        for name in formats:
             content = io.BytesIO()
-            figure.savefig(content, format=suffix[1:], **settings)
-            if suffix == ".png":
+            figure.savefig(content, format=name, **FORMATS[name])
+            if name == "png":
                 content = _fewer_colours(content)
-            target = path.with_name(path.name + suffix)
+            target = path.with_name(f"{path.name}.{name}")
             with replace_file(target) as file:
                 file.write(content.getvalue())
             written.append(target)
@@ -82,11 +126,38 @@ def _fewer_colours(png: io.BytesIO) -> io.BytesIO:
     return content
 
 
-def method_style(method: str, methods: Sequence[str]) -> dict[str, Any]:
-    """Line style of a method: fixed for the paper's, by position for others."""
-    if method in METHOD_STYLE:
-        return METHOD_STYLE[method]
-    return {"color": CYCLE[list(methods).index(method) % len(CYCLE)], "linestyle": "-"}
+def line_with_error(panel: Any, rows: Rows, x: str, y: str, error: Sequence[float], label: str) -> None:
+    """Draw a method's line with visible error bars, in its own style."""
+    style, points = method_style(label), (column(rows, x), column(rows, y))
+    panel.plot(*points, marker="o", markersize=4, label=label, **style)
+    panel.errorbar(*points, error, linestyle="", capsize=3, color=style["color"], label="_")
+
+
+def label_lines(panel: Any, *, gap: float = 0.045) -> None:
+    """Write the name of every line at its right end, moved apart where ends are close; no legend is needed then.
+
+    Parameters
+    ----------
+    panel : matplotlib axes
+        With its limits set.
+    gap : float
+        Least distance of two names, as a share of the panel's height.
+    """
+    ends = [
+        (panel.transAxes.inverted().transform(panel.transData.transform(line.get_xydata()[-1])), line)
+        for line in panel.get_lines()
+        if not line.get_label().startswith("_") and len(line.get_xydata())
+    ]
+    ends.sort(key=lambda end: float(end[0][1]))
+    places: list[float] = []
+    for (_, y), _line in ends:
+        places.append(max(float(y), places[-1] + gap) if places else float(y))
+    over = max(0.0, places[-1] - 1.0) if places else 0.0
+    for ((x, _y), line), place in zip(ends, places, strict=True):
+        panel.annotate(
+            line.get_label(), (float(x), place - over), xycoords="axes fraction", xytext=(5, 0),
+            textcoords="offset points", color=line.get_color(), va="center", fontsize=7.5, annotation_clip=False,
+        )  # fmt: skip
 
 
 def precision_recall_panel(axes: Any, curves: Rows, title: str, *, legend: bool) -> None:
@@ -95,7 +166,7 @@ def precision_recall_panel(axes: Any, curves: Rows, title: str, *, legend: bool)
     for method in methods:
         rows = select(curves, method=method)
         x, y, s = column(rows, "recall"), column(rows, "precision"), column(rows, "precision_std")
-        style = method_style(method, methods)
+        style = method_style(method)
         axes.plot(x, y, label=method, **style)
         low = [max(0.0, a - b) for a, b in zip(y, s, strict=True)]
         high = [min(1.0, a + b) for a, b in zip(y, s, strict=True)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,7 @@ from numpy.typing import NDArray
 
 import bilsh
 from bilsh import _native
-from bilsh.encoders.estimators import Encoder
-from bilsh.errors import EncoderAdvice
+from bilsh.encoders.base import Encoder
 from bilsh.evaluation import (
     GroundTruth,
     Ranking,
@@ -25,7 +23,6 @@ from bilsh.evaluation import (
 )
 from bilsh.experiments.base import Row, Rows
 from bilsh.experiments.inputs import Inputs
-from bilsh.search.asymmetric import score_weights
 
 RECALL = np.linspace(0.02, 1.0, 50)
 """Levels of recall at which curves are tabled."""
@@ -88,17 +85,15 @@ def paper_encoder(method: str, n_bits: int, bandwidth: float, seed: int, jobs: i
 
 
 def fitted(encoder: Encoder, X: NDArray[Any], rows: int | None = FIT_ROWS) -> Encoder:
-    """Fit on the first rows (all with None), without advice: the experiment chose the encoder on purpose."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EncoderAdvice)
-        encoder.fit(X if rows is None else np.asarray(X[:rows]))
+    """Fit on the first rows, on all with None."""
+    encoder.fit(X if rows is None else np.asarray(X[:rows]))
     return encoder
 
 
 def asymmetric_scores(
     encoder: Encoder, queries: NDArray[Any], codes: NDArray[np.uint8], jobs: int = 1
 ) -> NDArray[np.float32]:
-    """Scores (q, n) of stored codes when the query keeps its real values; see :mod:`bilsh.search.asymmetric`.
+    """Scores (q, n) of stored codes when the query keeps its real values; see :mod:`bilsh.encoders.likelihood`.
 
     Parameters
     ----------
@@ -107,7 +102,8 @@ def asymmetric_scores(
     codes : uint8 (n, bytes)
     jobs : int
     """
-    weights, bias = score_weights(encoder, encoder.phases(queries))
+    coder = encoder.coder_
+    weights, bias = coder.calibration.score_weights(coder.values(queries, n_jobs=jobs))
     return _native.scores(np.ascontiguousarray(weights), bias, [codes], jobs)
 
 

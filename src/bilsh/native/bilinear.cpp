@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "encode.h"
+#include "kernels.h"
 #include "threads.h"
 #include "workspace.h"
 
@@ -146,6 +147,7 @@ void BilinearPlan::run_tile(const EncodeKernels& kernels, const float* x, std::s
     float* projected = space.projected.floats(rows_at_once * stride);
     uint8_t* planes = space.planes.bytes(lanes / 8 * bits_.plane_stride());
     for (std::size_t row = 0; row < first_rows_; row += rows_at_once) {
+        poll();
         const std::size_t row_end = std::min(row + rows_at_once, first_rows_);
         for (std::size_t q = 0; q < second_dim_; ++q)
             kernels.multiply(first_row_.data() + row, row_end - row, tile + q * first_dim_ * lanes, lanes, lanes,
@@ -207,7 +209,7 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
 }
 
 void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
-    const EncodeKernels& kernels = encode_kernels(current_level());
+    const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t lanes = kernels.tile_items;
     if (n * (first_rows_ * first_dim_ + pair_row_.size()) * second_dim_ < worth_sharing) n_jobs = 1;
     // A tile costs the same however few items it holds. Long chains make the path of few items nearly as fast per item.

@@ -1,50 +1,14 @@
 // Encoding as Python sees it. Type, shape and bounds of arguments are checked here; meaning in Python.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <cmath>
-#include <memory>
-#include <optional>
-#include <stdexcept>
 
 #include "bindings.h"
-#include "dispatch.h"
 #include "encode.h"
 #include "finite.h"
 
-namespace nb = nanobind;
-
 namespace {
 
-template <class T, int ndim>
-using In = nb::ndarray<const T, nb::ndim<ndim>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Out = nb::ndarray<nb::numpy, T, nb::ndim<2>, nb::c_contig>;
-
-std::string text(std::size_t n) { return std::to_string(n); }
-
-void require(bool condition, const std::string& message) {
-    if (!condition) throw std::invalid_argument(message);
-}
-
-// A new (rows, columns) array that owns its memory, left uninitialised.
-template <class T>
-Out<T> new_matrix(std::size_t rows, std::size_t columns) {
-    std::unique_ptr<T[]> data(new T[rows * columns]);
-    nb::capsule owner(data.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    T* pointer = data.release();
-    return Out<T>(pointer, {rows, columns}, owner);
-}
-
-// ---- Encoding: plans, weight stream, quantiser ---------------------------------------------------------------------
-
 using Vector = In<float, 1>;
-using OptionalVector = std::optional<In<float, 1>>;
-
-const float* data_or_null(const OptionalVector& array) { return array ? array->data() : nullptr; }
+using OptionalVector = OptionalIn<float, 1>;
 
 void check_bits(std::size_t k, const Vector& offsets, const OptionalVector& tau) {
     require(k >= 1, "a plan needs at least one bit");
@@ -79,12 +43,11 @@ void check_input(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
 void run(const bilsh::Plan& plan, const In<float, 2>& x, bilsh::Output output, int n_jobs) {
     std::atomic<bool> nonfinite{false};
     output.nonfinite = &nonfinite;
-    nb::gil_scoped_release release;
-    plan.run(x.data(), x.shape(0), output, n_jobs);
+    unlocked([&] { plan.run(x.data(), x.shape(0), output, thread_count(n_jobs)); });
     if (nonfinite) throw bilsh::NonFinite("the projection of an item is not finite");
 }
 
-Out<uint8_t> encode(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
+Out<uint8_t, 2> encode(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
     check_input(plan, x, n_jobs);
     auto codes = new_matrix<uint8_t>(x.shape(0), plan.bits().bytes());
     bilsh::Output output;
@@ -93,7 +56,7 @@ Out<uint8_t> encode(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) 
     return codes;
 }
 
-Out<float> project(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
+Out<float, 2> project(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
     check_input(plan, x, n_jobs);
     auto values = new_matrix<float>(x.shape(0), plan.bits().size());
     bilsh::Output output;
@@ -102,9 +65,7 @@ Out<float> project(const bilsh::Plan& plan, const In<float, 2>& x, int n_jobs) {
     return values;
 }
 
-using Indices = std::optional<In<int32_t, 1>>;
-
-void check_rearrangement(const Indices& permutation, const OptionalVector& signs, std::size_t size) {
+void check_rearrangement(const OptionalIn<int32_t, 1>& permutation, const OptionalVector& signs, std::size_t size) {
     if (permutation) {
         require(permutation->shape(0) == size, "permutation must have d_w * d_v = " + text(size) + " entries; got " +
                                                    text(permutation->shape(0)));
@@ -126,13 +87,15 @@ void check_rearrangement(const Indices& permutation, const OptionalVector& signs
 }
 
 void new_bilinear_plan(bilsh::BilinearPlan* self, In<float, 2> left, In<float, 2> right, In<int32_t, 2> pairs,
-                       Vector offsets, OptionalVector tau, std::size_t d, Indices permutation, OptionalVector signs,
+                       Vector offsets, OptionalVector tau, std::size_t d, OptionalIn<int32_t, 1> permutation, OptionalVector signs,
                        bool left_first) {
     require(pairs.shape(1) == 2, "pairs must have shape (k, 2); got " + text(pairs.shape(1)) + " columns");
     check_bits(pairs.shape(0), offsets, tau);
     const bilsh::BilinearShape shape{left.shape(0), left.shape(1), right.shape(0), right.shape(1), d};
+    constexpr std::size_t too_many = std::size_t{1} << 31;
+    require(shape.left_dim < too_many && shape.right_dim < too_many && shape.left_dim * shape.right_dim < too_many,
+            "d_w * d_v must be below 2^31; got " + text(shape.left_dim) + " * " + text(shape.right_dim));
     const std::size_t size = shape.left_dim * shape.right_dim;
-    require(size < (std::size_t{1} << 31), "d_w * d_v must be below 2^31; got " + text(size));
     require(d >= 1 && d <= size, "d must lie in [1, d_w * d_v = " + text(size) + "]; got " + text(d));
     check_indices(pairs, 0, 2, shape.left_rows, "pairs[:, 0]");
     check_indices(pairs, 1, 2, shape.right_rows, "pairs[:, 1]");
@@ -172,31 +135,31 @@ void new_hadamard_plan(bilsh::HadamardPlan* self, In<float, 3> signs, In<int32_t
     require(signs.shape(1) == 3, "signs must have shape (blocks, 3, D); got " + text(signs.shape(1)) + " in the middle");
     require(size >= 1 && (size & (size - 1)) == 0, "D must be a power of two; got " + text(size));
     require(d >= 1 && d <= size, "d must lie in [1, D = " + text(size) + "]; got " + text(d));
-    require(blocks * size < (std::size_t{1} << 31), "blocks * D must be below 2^31; got " + text(blocks * size));
+    require(blocks < (std::size_t{1} << 31) / size, "blocks * D must be below 2^31; got " + text(blocks) + " * " + text(size));
     check_indices(outputs, 0, 1, blocks * size, "outputs");
     new (self) bilsh::HadamardPlan(signs.data(), blocks, size, outputs.data(), outputs.shape(0), d, scale,
                                    offsets.data(), data_or_null(tau));
 }
 
-Out<float> dense_weights(uint64_t seed, const std::string& kind, Vector row_scale, std::size_t d,
+Out<float, 2> dense_weights(uint64_t seed, const std::string& kind, Vector row_scale, std::size_t d,
                          std::size_t row_start, std::size_t row_stop) {
     require(row_start <= row_stop && row_stop <= row_scale.shape(0),
             "rows must satisfy 0 <= row_start <= row_stop <= " + text(row_scale.shape(0)) + "; got " +
                 text(row_start) + " and " + text(row_stop));
+    require(d < (std::size_t{1} << 32), "d must be below 2^32; got " + text(d));
     const bilsh::Variate variates = variate(kind);
     auto weights = new_matrix<float>(row_stop - row_start, d);
-    nb::gil_scoped_release release;
-    bilsh::dense_weights(seed, variates, row_scale.data(), d, row_start, row_stop, weights.data());
+    unlocked([&] { bilsh::dense_weights(seed, variates, row_scale.data(), d, row_start, row_stop, weights.data()); });
     return weights;
 }
 
-Out<uint8_t> quantize(In<float, 2> values, OptionalVector tau) {
+Out<uint8_t, 2> quantize(In<float, 2> values, OptionalVector tau) {
     const std::size_t n = values.shape(0), k = values.shape(1);
     require(!tau || tau->shape(0) == k, "tau must have " + text(k) + " entries, one per column; got " +
                                             text(tau ? tau->shape(0) : 0));
     auto codes = new_matrix<uint8_t>(n, (k + 7) / 8);
-    nb::gil_scoped_release release;
-    bilsh::quantize(values.data(), n, k, data_or_null(tau), codes.data());
+    if (k == 0) return codes;
+    unlocked([&] { bilsh::quantize(values.data(), n, k, data_or_null(tau), codes.data()); });
     return codes;
 }
 
@@ -228,8 +191,9 @@ void bind_encode(nb::module_& m) {
           nb::arg("d"), nb::arg("row_start"), nb::arg("row_stop"),
           "Rows [row_start, row_stop) of the weights that StreamedDensePlan uses: row_scale[row] * variate.");
     m.def("first_nonfinite", [](const In<float, 2>& x) {
-        nb::gil_scoped_release release;
-        return bilsh::first_nonfinite(x.data(), x.size());
+        std::int64_t first = -1;
+        unlocked([&] { first = bilsh::first_nonfinite(x.data(), x.size()); });
+        return first;
     }, nb::arg("X").noconvert(), "Flat index of the first NaN or infinity, or -1.");
     m.def("quantize", &quantize, nb::arg("values").noconvert(), nb::arg("tau").noconvert().none(),
           "Packed codes of ready values: value >= 0, or |value - rint(value)| <= tau.");

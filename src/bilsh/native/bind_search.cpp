@@ -1,203 +1,142 @@
 // Distances and search as Python sees them. Type, shape and bounds of arguments are checked here; meaning in Python.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
-#include <optional>
-#include <stdexcept>
+#include <algorithm>
 
 #include "bindings.h"
 #include "hamming.h"
 #include "progressive.h"
 #include "scores.h"
 
-namespace nb = nanobind;
-
-// ---- search: distances of packed codes ----
 namespace {
 
-using Codes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Table = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Rows = nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Floats = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Bias = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Ids = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Bitmap = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Codes = In<std::uint8_t, 2>;
+using Slabs = std::vector<Codes>;
+using Ids = OptionalIn<std::int64_t, 1>;
+using Bitmap = OptionalIn<std::uint8_t, 1>;
+using Hits = std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>>;
 
 // Distances are int32, and so is every partial sum.
 constexpr std::size_t max_code_bytes = (std::size_t{1} << 28) - 1;
-
-template <class T>
-using Array = nb::ndarray<nb::numpy, T>;
-
-// An array that owns its memory; `data` is for the work done without the GIL.
-template <class T>
-Array<T> new_array(std::initializer_list<std::size_t> shape, T*& data) {
-    std::size_t size = 1;
-    for (std::size_t extent : shape) size *= extent;
-    data = new T[size ? size : 1];
-    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return Array<T>(data, shape, owner);
-}
-
-template <class T>
-Array<T> array_of(std::vector<T>&& values) {
-    auto* kept = new std::vector<T>(std::move(values));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return Array<T>(kept->data(), {kept->size()}, owner);
-}
-
-void require(bool holds, const std::string& message) {
-    if (!holds) throw nb::value_error(message.c_str());
-}
 
 bilsh::Queries queries_of(const Codes& codes) {
     require(codes.shape(1) <= max_code_bytes, "codes must be shorter than 2^31 bits");
     return {codes.data(), codes.shape(0), codes.shape(1)};
 }
 
-bilsh::CodeSet code_set(const std::vector<Codes>& slabs, std::size_t code_bytes, const std::optional<Ids>& ids,
-                        const std::optional<Bitmap>& alive) {
+bilsh::CodeSet code_set(const Slabs& slabs, std::size_t code_bytes, const Ids& ids = {}, const Bitmap& alive = {}) {
     require(!slabs.empty(), "slabs must hold at least one matrix of codes");
     bilsh::CodeSet set;
     set.n = slabs[0].shape(0);
     for (const Codes& slab : slabs) {
-        require(slab.shape(0) == set.n, "all slabs must have as many rows as the first, " + std::to_string(set.n) +
-                                            "; got " + std::to_string(slab.shape(0)));
+        require(slab.shape(0) == set.n, "all slabs must have as many rows as the first, " + text(set.n) + "; got " +
+                                            text(slab.shape(0)));
         set.slabs.push_back({slab.data(), slab.shape(1)});
     }
-    require(set.bytes() == code_bytes, "the slabs together hold " + std::to_string(set.bytes()) +
-                                           " bytes per code; the queries have " + std::to_string(code_bytes));
+    require(set.bytes() == code_bytes, "the slabs together hold " + text(set.bytes()) +
+                                           " bytes per code; the queries have " + text(code_bytes));
     require(set.n <= 0xffffffffu, "a code set must have fewer than 2^32 rows");
-    if (ids) {
-        require(ids->shape(0) == set.n, "ids must have one entry per row, " + std::to_string(set.n) + "; got " +
-                                            std::to_string(ids->shape(0)));
-        set.ids = ids->data();
-    }
-    if (alive) {
-        require(alive->shape(0) == (set.n + 7) / 8, "alive must have one bit per row, " +
-                                                        std::to_string((set.n + 7) / 8) + " bytes; got " +
-                                                        std::to_string(alive->shape(0)));
-        set.alive = alive->data();
-    }
+    require(!ids || ids->shape(0) == set.n,
+            "ids must have one entry per row, " + text(set.n) + "; got " + text(ids ? ids->shape(0) : 0));
+    const std::size_t bitmap = (set.n + 7) / 8;
+    require(!alive || alive->shape(0) == bitmap,
+            "alive must have one bit per row, " + text(bitmap) + " bytes; got " + text(alive ? alive->shape(0) : 0));
+    set.ids = data_or_null(ids);
+    set.alive = data_or_null(alive);
     return set;
 }
 
-Array<std::int32_t> hamming_matrix(const Codes& a, const Codes& b, int n_jobs) {
-    require(a.shape(1) == b.shape(1), "a has " + std::to_string(a.shape(1)) + " bytes per code, b has " +
-                                          std::to_string(b.shape(1)));
-    std::int32_t* out;
-    Array<std::int32_t> result = new_array({a.shape(0), b.shape(0)}, out);
+Out<std::int32_t, 2> hamming_matrix(const Codes& a, const Codes& b, int n_jobs) {
+    require(a.shape(1) == b.shape(1), "a has " + text(a.shape(1)) + " bytes per code, b has " + text(b.shape(1)));
     const bilsh::Queries left = queries_of(a), right = queries_of(b);
-    nb::gil_scoped_release unlocked;
-    bilsh::hamming_matrix(left, right, n_jobs, out);
-    return result;
+    auto distances = new_matrix<std::int32_t>(left.n, right.n);
+    unlocked([&] { bilsh::hamming_matrix(left, right, thread_count(n_jobs), distances.data()); });
+    return distances;
 }
 
-nb::tuple hamming_top_k(const Codes& queries, const std::vector<Codes>& slabs, std::size_t k,
-                        const std::optional<Ids>& ids, const std::optional<Bitmap>& alive, int n_jobs) {
+Hits hamming_top_k(const Codes& queries, const Slabs& slabs, std::size_t k, const Ids& ids, const Bitmap& alive,
+                   int n_jobs) {
     const bilsh::Queries asked = queries_of(queries);
     const bilsh::CodeSet set = code_set(slabs, asked.bytes, ids, alive);
     const std::size_t width = std::min(k, set.count_alive());
-    std::int64_t* found;
-    std::int32_t* distances;
-    Array<std::int64_t> id_array = new_array({asked.n, width}, found);
-    Array<std::int32_t> distance_array = new_array({asked.n, width}, distances);
-    {
-        nb::gil_scoped_release unlocked;
-        bilsh::hamming_top_k(asked, set, k, n_jobs, found, distances);
-    }
-    return nb::make_tuple(id_array, distance_array);
+    auto found = new_matrix<std::int64_t>(asked.n, width);
+    auto distances = new_matrix<std::int32_t>(asked.n, width);
+    unlocked([&] { bilsh::hamming_top_k(asked, set, width, thread_count(n_jobs), found.data(), distances.data()); });
+    return {found, distances};
 }
 
-nb::tuple hamming_within(const Codes& queries, const std::vector<Codes>& slabs, std::int32_t radius,
-                         const std::optional<Ids>& ids, const std::optional<Bitmap>& alive, int n_jobs) {
+std::tuple<Out<std::int64_t, 1>, Out<std::int64_t, 1>, Out<std::int32_t, 1>> hamming_within(
+    const Codes& queries, const Slabs& slabs, std::int32_t radius, const Ids& ids, const Bitmap& alive, int n_jobs) {
     const bilsh::Queries asked = queries_of(queries);
     const bilsh::CodeSet set = code_set(slabs, asked.bytes, ids, alive);
     bilsh::Matches matches;
-    {
-        nb::gil_scoped_release unlocked;
-        matches = bilsh::hamming_within(asked, set, radius, n_jobs);
-    }
-    return nb::make_tuple(array_of(std::move(matches.offsets)), array_of(std::move(matches.ids)),
-                          array_of(std::move(matches.distances)));
+    unlocked([&] { matches = bilsh::hamming_within(asked, set, radius, thread_count(n_jobs)); });
+    return {array_of(std::move(matches.offsets)), array_of(std::move(matches.ids)),
+            array_of(std::move(matches.distances))};
 }
 
-nb::tuple progressive_top_k(const Codes& queries, const std::vector<Codes>& slabs, std::size_t k, const Table& limits,
-                            std::size_t seeds, const std::optional<Ids>& ids, const std::optional<Bitmap>& alive,
-                            int n_jobs) {
+using Counters = nb::typed<nb::dict, nb::str, nb::any>;
+
+std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Counters> progressive_top_k(
+    const Codes& queries, const Slabs& slabs, std::size_t k, const In<std::int32_t, 2>& limits, std::size_t seeds,
+    const Ids& ids, const Bitmap& alive, int n_jobs) {
     const bilsh::Queries asked = queries_of(queries);
     const bilsh::CodeSet set = code_set(slabs, asked.bytes, ids, alive);
     require(limits.shape(0) + 1 == slabs.size() && limits.shape(1) > 0,
-            "limits must have a row for every slab but the last, " + std::to_string(slabs.size() - 1) +
-                ", and a column for every distance; got shape (" + std::to_string(limits.shape(0)) + ", " +
-                std::to_string(limits.shape(1)) + ")");
+            "limits must have a row for every slab but the last, " + text(slabs.size() - 1) +
+                ", and a column for every distance; got shape (" + text(limits.shape(0)) + ", " +
+                text(limits.shape(1)) + ")");
     const std::size_t width = std::min(k, set.count_alive());
-    std::int64_t* found;
-    std::int32_t* distances;
-    Array<std::int64_t> id_array = new_array({asked.n, width}, found);
-    Array<std::int32_t> distance_array = new_array({asked.n, width}, distances);
+    auto found = new_matrix<std::int64_t>(asked.n, width);
+    auto distances = new_matrix<std::int32_t>(asked.n, width);
     bilsh::Effort effort(0);
-    {
-        nb::gil_scoped_release unlocked;
-        effort = bilsh::progressive_top_k(asked, set, k, {limits.data(), limits.shape(1)}, seeds, n_jobs, found, distances);
-    }
-    nb::dict counters;
+    unlocked([&] {
+        effort = bilsh::progressive_top_k(asked, set, width, {limits.data(), limits.shape(1)}, std::min(seeds, set.n),
+                                          thread_count(n_jobs), found.data(), distances.data());
+    });
+    Counters counters;
     counters["survivors"] = array_of(std::move(effort.survivors));
     counters["bytes"] = array_of(std::move(effort.bytes));
     counters["seconds"] = array_of(std::move(effort.seconds));
-    return nb::make_tuple(id_array, distance_array, counters);
+    return {found, distances, counters};
 }
 
-bilsh::Weights weights_of(const Floats& weights, const Bias& bias) {
-    require(bias.shape(0) == weights.shape(0), "bias must have one entry per query, " +
-                                                   std::to_string(weights.shape(0)) + "; got " +
-                                                   std::to_string(bias.shape(0)));
+bilsh::Weights weights_of(const In<float, 2>& weights, const In<float, 1>& bias) {
+    require(bias.shape(0) == weights.shape(0),
+            "bias must have one entry per query, " + text(weights.shape(0)) + "; got " + text(bias.shape(0)));
     return {weights.data(), bias.data(), weights.shape(0), weights.shape(1)};
 }
 
-Array<float> scores(const Floats& weights, const Bias& bias, const std::vector<Codes>& slabs, int n_jobs) {
+Out<float, 2> scores(const In<float, 2>& weights, const In<float, 1>& bias, const Slabs& slabs, int n_jobs) {
     const bilsh::Weights asked = weights_of(weights, bias);
-    const bilsh::CodeSet set = code_set(slabs, (asked.bits + 7) / 8, std::nullopt, std::nullopt);
-    float* out;
-    Array<float> result = new_array({asked.n, set.n}, out);
-    nb::gil_scoped_release unlocked;
-    bilsh::scores(asked, set, n_jobs, out);
-    return result;
+    const bilsh::CodeSet set = code_set(slabs, (asked.bits + 7) / 8);
+    auto out = new_matrix<float>(asked.n, set.n);
+    unlocked([&] { bilsh::scores(asked, set, thread_count(n_jobs), out.data()); });
+    return out;
 }
 
-Array<float> score_rows(const Floats& weights, const Bias& bias, const std::vector<Codes>& slabs, const Rows& rows,
-                        int n_jobs) {
+Out<float, 2> score_rows(const In<float, 2>& weights, const In<float, 1>& bias, const Slabs& slabs,
+                         const In<std::int64_t, 2>& rows, int n_jobs) {
     const bilsh::Weights asked = weights_of(weights, bias);
-    const bilsh::CodeSet set = code_set(slabs, (asked.bits + 7) / 8, std::nullopt, std::nullopt);
-    require(rows.shape(0) == asked.n, "rows must have one row per query, " + std::to_string(asked.n) + "; got " +
-                                          std::to_string(rows.shape(0)));
+    const bilsh::CodeSet set = code_set(slabs, (asked.bits + 7) / 8);
+    require(rows.shape(0) == asked.n,
+            "rows must have one row per query, " + text(asked.n) + "; got " + text(rows.shape(0)));
     for (std::size_t i = 0; i < rows.size(); ++i)
         require(rows.data()[i] >= 0 && static_cast<std::size_t>(rows.data()[i]) < set.n,
-                "rows must be from 0 to " + std::to_string(set.n) + " - 1; got " + std::to_string(rows.data()[i]));
-    float* out;
-    Array<float> result = new_array({asked.n, rows.shape(1)}, out);
-    nb::gil_scoped_release unlocked;
-    bilsh::score_rows(asked, set, rows.data(), rows.shape(1), n_jobs, out);
-    return result;
+                "rows must be from 0 to " + text(set.n) + " - 1; got " + std::to_string(rows.data()[i]));
+    auto out = new_matrix<float>(asked.n, rows.shape(1));
+    unlocked([&] { bilsh::score_rows(asked, set, rows.data(), rows.shape(1), thread_count(n_jobs), out.data()); });
+    return out;
 }
 
-nb::tuple score_top_k(const Floats& weights, const Bias& bias, const std::vector<Codes>& slabs, std::size_t k,
-                      const std::optional<Ids>& ids, const std::optional<Bitmap>& alive, int n_jobs) {
+std::tuple<Out<std::int64_t, 2>, Out<float, 2>> score_top_k(const In<float, 2>& weights, const In<float, 1>& bias,
+                                                            const Slabs& slabs, std::size_t k, const Ids& ids,
+                                                            const Bitmap& alive, int n_jobs) {
     const bilsh::Weights asked = weights_of(weights, bias);
     const bilsh::CodeSet set = code_set(slabs, (asked.bits + 7) / 8, ids, alive);
     const std::size_t width = std::min(k, set.count_alive());
-    std::int64_t* found;
-    float* out;
-    Array<std::int64_t> id_array = new_array({asked.n, width}, found);
-    Array<float> score_array = new_array({asked.n, width}, out);
-    {
-        nb::gil_scoped_release unlocked;
-        bilsh::score_top_k(asked, set, k, n_jobs, found, out);
-    }
-    return nb::make_tuple(id_array, score_array);
+    auto found = new_matrix<std::int64_t>(asked.n, width);
+    auto out = new_matrix<float>(asked.n, width);
+    unlocked([&] { bilsh::score_top_k(asked, set, width, thread_count(n_jobs), found.data(), out.data()); });
+    return {found, out};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "encode.h"
+#include "kernels.h"
 #include "threads.h"
 #include "workspace.h"
 
@@ -74,6 +75,7 @@ void DensePlan::project_few(const EncodeKernels& kernels, const float* x, std::s
                             std::size_t row_end, float* values) const {
     std::vector<const float*> rows(row_end - row), items(n);
     for (std::size_t begin = 0; begin < d_; begin += column_block) {
+        poll();
         const std::size_t end = std::min(begin + column_block, d_);
         weight_block(kernels, row, row_end, begin, end, rows.data());
         for (std::size_t t = 0; t < n; ++t) items[t] = x + t * d_ + begin;
@@ -88,6 +90,7 @@ void DensePlan::project_tiles(const EncodeKernels& kernels, const float* x, std:
     float* block = workspace().tile.floats(column_block * tile);
     std::vector<const float*> rows(n_rows);
     for (std::size_t begin = 0; begin < d_; begin += column_block) {
+        poll();
         const std::size_t width = std::min(column_block, d_ - begin);
         weight_block(kernels, row, row_end, begin, begin + width, rows.data());
         for (std::size_t t = 0; t < n_tiles; ++t) {
@@ -102,7 +105,7 @@ void DensePlan::project_tiles(const EncodeKernels& kernels, const float* x, std:
 }
 
 void DensePlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
-    const EncodeKernels& kernels = encode_kernels(current_level());
+    const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t group = row_scale_.empty() ? stored_group : streamed_group;
     // Enough row groups to keep every thread busy to the end.
     const std::size_t share = (used_.size() + 4 * n_jobs - 1) / (4 * n_jobs);
@@ -137,10 +140,11 @@ void DensePlan::run(const float* x, std::size_t n, Output output, int n_jobs) co
 
 void dense_weights(uint64_t seed, Variate kind, const float* row_scale, std::size_t d, std::size_t row_begin,
                    std::size_t row_end, float* out) {
-    const EncodeKernels& kernels = encode_kernels(current_level());
+    const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t padded = (d + 63) / 64 * 64;
     float* row = workspace().weights.floats(padded);
     for (std::size_t r = row_begin; r < row_end; ++r, out += d) {
+        poll();
         kernels.generate(seed, kind, row_scale, r, r + 1, 0, d, row, padded);
         std::copy_n(row, d, out);
     }

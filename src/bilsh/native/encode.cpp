@@ -1,39 +1,12 @@
 #include "encode.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "kernels.h"
 #include "threads.h"
-#include "workspace.h"
 
 namespace bilsh {
-
-namespace portable {
-extern const EncodeKernels encode_table;
-}
-#if defined(__x86_64__)
-namespace avx2 {
-extern const EncodeKernels encode_table;
-}
-namespace avx512 {
-extern const EncodeKernels encode_table;
-}
-#endif
-
-const EncodeKernels& encode_kernels(Level level) {
-    switch (level) {
-#if defined(__x86_64__)
-        case Level::amx:
-        case Level::avx512:
-            return avx512::encode_table;
-        case Level::avx2:
-            return avx2::encode_table;
-#endif
-        default:
-            return portable::encode_table;
-    }
-}
 
 Bits::Bits(std::vector<uint32_t> value, std::size_t n_values, const float* offsets, const float* tau)
     : k_(value.size()), value_(std::move(value)), first_(n_values + 1, 0), position_(k_), sorted_offset_(k_) {
@@ -83,35 +56,13 @@ void Bits::finish_item(const EncodeKernels& kernels, const float* values, const 
         kernels.write_item(values, index, scale, offset_.data(), k_, output.values + item * k_);
 }
 
-HadamardPlan::HadamardPlan(const float* signs, std::size_t blocks, std::size_t size, const int32_t* outputs,
-                           std::size_t k, std::size_t d, float scale, const float* offsets, const float* tau)
-    : Plan(Bits({outputs, outputs + k}, blocks * size, offsets, tau)),
-      d_(d),
-      blocks_(blocks),
-      size_(size),
-      scale_(scale),
-      signs_(signs, signs + blocks * 3 * size) {}
-
-void HadamardPlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
-    const EncodeKernels& kernels = encode_kernels(current_level());
-    parallel_for(n, n_jobs, [&](std::size_t item, int) {
-        float* y = workspace().values.floats(blocks_ * size_);
-        for (std::size_t b = 0; b < blocks_; ++b) {
-            float* block = y + b * size_;
-            std::memcpy(block, x + item * d_, d_ * sizeof(float));
-            std::memset(block + d_, 0, (size_ - d_) * sizeof(float));
-            kernels.hadamard(block, size_, signs_.data() + b * 3 * size_);
-        }
-        bits_.finish_item(kernels, y, bits_.value(), scale_, output, item);
-    });
-}
-
 void quantize(const float* values, std::size_t n, std::size_t k, const float* tau, uint8_t* codes) {
-    const EncodeKernels& kernels = encode_kernels(current_level());
+    const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t whole = k / 64 * 64, rest = k - whole, bytes = (k + 7) / 8;
     float last[64] = {}, last_tau[64] = {};
     if (tau) std::copy(tau + whole, tau + k, last_tau);
     for (std::size_t i = 0; i < n; ++i, values += k, codes += bytes) {
+        if (i % 256 == 0) poll();
         kernels.quantize_item(values, nullptr, 1.0f, nullptr, tau, whole, codes);
         std::copy(values + whole, values + k, last);
         if (rest) kernels.quantize_item(last, nullptr, 1.0f, nullptr, tau ? last_tau : nullptr, rest, codes + whole / 8);

@@ -283,8 +283,8 @@ void write_item(const float* values, const uint32_t* index, float scale, const f
 
 }  // namespace
 
-extern const EncodeKernels encode_table;
-const EncodeKernels encode_table = {T,          multiply,    dots,          interleave, rearrange, quantize_tile,
-                                    write_tile, pack_planes, quantize_item, write_item, generate,  hadamard};
+extern const EncodeKernels encode_kernels;
+const EncodeKernels encode_kernels = {T,          multiply,    dots,          interleave, rearrange, quantize_tile,
+                                      write_tile, pack_planes, quantize_item, write_item, generate,  hadamard};
 
 }  // namespace bilsh::BILSH_LEVEL

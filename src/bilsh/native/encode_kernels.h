@@ -1,11 +1,9 @@
 // What one instruction set offers to the encoders: a table of functions, one per level. Plain pointers only, because
-// the same source is compiled once per level (dispatch.h). All strides are in elements.
+// the same source is compiled once per level (kernels.h). All strides are in elements.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-
-#include "dispatch.h"
 
 namespace bilsh {
 
@@ -68,7 +66,5 @@ struct EncodeKernels {
     // In place: y <- H s3 H s2 H s1 y with the unnormalised Walsh-Hadamard transform, strides 1, 2, 4, ...
     void (*hadamard)(float* y, std::size_t size, const float* signs);
 };
-
-const EncodeKernels& encode_kernels(Level level);
 
 }  // namespace bilsh

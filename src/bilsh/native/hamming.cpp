@@ -4,36 +4,11 @@
 #include <limits>
 
 #include "blocks.h"
-#include "dispatch.h"
-#include "hamming_kernels.h"
+#include "kernels.h"
 #include "nearest.h"
 #include "row_block.h"
 
 namespace bilsh {
-
-const HammingKernels& hamming_kernels() {
-#if defined(__x86_64__)
-    switch (current_level()) {
-#if defined(BILSH_AMX)
-        case Level::amx: {
-            static const HammingKernels with_product = [] {
-                HammingKernels kernels = avx512::hamming_kernels;
-                kernels.product = &amx::hamming_product;
-                return kernels;
-            }();
-            return with_product;
-        }
-#endif
-        case Level::avx512:
-            return avx512::hamming_kernels;
-        case Level::avx2:
-            return avx2::hamming_kernels;
-        default:
-            break;
-    }
-#endif
-    return portable::hamming_kernels;
-}
 
 std::size_t CodeSet::count_alive() const {
     if (!alive) return n;
@@ -46,7 +21,7 @@ namespace {
 
 // Calls use(first query, batch) for batches of at most so many queries that are small enough for a QueryBlock.
 template <class Use>
-void in_batches(const HammingKernels& kernels, const Queries& queries, std::size_t at_most, const Use& use) {
+void in_batches(const Kernels& kernels, const Queries& queries, std::size_t at_most, const Use& use) {
     const std::size_t batch = std::min(at_most, QueryBlock::at_most(kernels, queries));
     for (std::size_t start = 0; start < queries.n; start += batch)
         use(start, Queries{queries.at(start), std::min(batch, queries.n - start), queries.bytes});
@@ -54,7 +29,7 @@ void in_batches(const HammingKernels& kernels, const Queries& queries, std::size
 
 // Calls close(query, row, distance) for every living row whose distance is at most limit(query, first row of the block).
 template <class Limit, class Close>
-void scan(const HammingKernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row,
+void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row,
           std::size_t row_end, std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
     const std::size_t block = queries.rows();
     std::vector<std::uint32_t> chosen(block);
@@ -63,13 +38,21 @@ void scan(const HammingKernels& kernels, const QueryBlock& queries, const CodeSe
         const std::size_t n_rows = std::min(block, row_end - row);
         rows.load(queries, set.slabs.data(), set.slabs.size(), row, n_rows, query_end - query);
         for (std::size_t first = query; first < query_end; first += queries.together()) {
+            poll();
             const std::size_t n_queries = std::min(queries.together(), query_end - first);
             const std::int32_t* distances = rows.compare(queries, first, n_queries);
             for (std::size_t q = 0; q < n_queries; ++q) {
                 const std::int32_t* values = distances + q * rows.stride();
-                const std::size_t found = kernels.select(values, n_rows, limit(first + q, row), chosen.data());
-                for (std::size_t i = 0; i < found; ++i)
-                    if (set.is_alive(row + chosen[i])) close(first + q, row + chosen[i], values[chosen[i]]);
+                // While little is known much is close, so the limit is asked again soon.
+                for (std::size_t begin = 0, end; begin < n_rows; begin = end) {
+                    end = row == 0 ? std::min(2 * begin + 64, n_rows) : n_rows;
+                    const std::size_t found = kernels.hamming.select(values + begin, end - begin, limit(first + q, row + begin),
+                                                                     chosen.data());
+                    for (std::size_t i = 0; i < found; ++i) {
+                        const std::size_t at = begin + chosen[i];
+                        if (set.is_alive(row + at)) close(first + q, row + at, values[at]);
+                    }
+                }
             }
         }
     }
@@ -78,7 +61,7 @@ void scan(const HammingKernels& kernels, const QueryBlock& queries, const CodeSe
 }  // namespace
 
 void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t* out) {
-    const HammingKernels& kernels = hamming_kernels();
+    const Kernels& kernels = bilsh::kernels();
     const Slab slab{b.data, b.bytes};
     in_batches(kernels, a, a.n, [&](std::size_t start, const Queries& part) {
         const QueryBlock queries(kernels, part, &slab, 1, b.n);
@@ -90,6 +73,7 @@ void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t
                     const std::size_t n_rows = std::min(block, row_end - row);
                     rows.load(queries, &slab, 1, row, n_rows, query_end - query);
                     for (std::size_t first = query; first < query_end; first += together) {
+                        poll();
                         const std::size_t n = std::min(together, query_end - first);
                         const std::int32_t* distances = rows.compare(queries, first, n);
                         for (std::size_t q = 0; q < n; ++q)
@@ -102,7 +86,7 @@ void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t
 
 void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, int n_jobs, std::int64_t* ids,
                    std::int32_t* distances) {
-    const HammingKernels& kernels = hamming_kernels();
+    const Kernels& kernels = bilsh::kernels();
     k = std::min(k, set.count_alive());
     if (k == 0) return;
     n_jobs = std::max(n_jobs, 1);
@@ -136,7 +120,7 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
 }
 
 Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t radius, int n_jobs) {
-    const HammingKernels& kernels = hamming_kernels();
+    const Kernels& kernels = bilsh::kernels();
     n_jobs = std::max(n_jobs, 1);
     std::vector<std::vector<std::vector<Hit>>> found(static_cast<std::size_t>(n_jobs),
                                                      std::vector<std::vector<Hit>>(queries.n));

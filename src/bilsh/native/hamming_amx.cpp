@@ -1,8 +1,7 @@
 // Hamming distances as products of matrices of small integers, on the tile registers of AMX. With rows as 0 and 1 and
 // a query q as +1 (bit 0) and -1 (bit 1), the distance is |q| + q . row: one instruction counts 16 x 16 x 64 bits.
-#include <immintrin.h>
-
 #include "hamming_kernels.h"
+#include "simd.h"
 
 namespace bilsh::amx {
 namespace {
@@ -26,31 +25,6 @@ struct alignas(64) TileShapes {
     uint16_t line_bytes[16] = {};
     uint8_t lines[16] = {};
 };
-
-// Sixteen registers of sixteen dwords, transposed.
-inline void transpose(__m512i* x) {
-    __m512i y[16];
-    for (int i = 0; i < 16; i += 2) {
-        y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
-        y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) {
-        x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
-        x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
-        x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
-        x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
-    }
-    for (int i = 0; i < 4; ++i) {
-        const __m512i a = _mm512_shuffle_i32x4(x[i], x[4 + i], 0x88), b = _mm512_shuffle_i32x4(x[i], x[4 + i], 0xdd);
-        const __m512i c = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0x88);
-        const __m512i d = _mm512_shuffle_i32x4(x[8 + i], x[12 + i], 0xdd);
-        y[i] = _mm512_shuffle_i32x4(a, c, 0x88);
-        y[4 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
-        y[8 + i] = _mm512_shuffle_i32x4(a, c, 0xdd);
-        y[12 + i] = _mm512_shuffle_i32x4(b, d, 0xdd);
-    }
-    for (int i = 0; i < 16; ++i) x[i] = y[i];
-}
 
 // Sixteen rows as tiles. A line of a tile holds four entries of each row: bit b of the four bytes of one dword. Which
 // bits meet in a line does not matter, as long as the queries are laid out alike.

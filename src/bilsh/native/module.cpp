@@ -1,19 +1,25 @@
 // The compiled core as Python sees it: the choice of instruction set, and the parts bound elsewhere.
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "bindings.h"
-#include "dispatch.h"
+#include "kernels.h"
 
-namespace nb = nanobind;
+bool signal_raised() {
+#if defined(__linux__)
+    if (syscall(SYS_gettid) != getpid()) return false;  // signals are handled on the main thread only
+#endif
+    nb::gil_scoped_acquire locked;
+    return PyErr_CheckSignals() != 0;
+}
 
 NB_MODULE(_native, m) {
-    m.def("level", [] { return std::string(bilsh::level_name(bilsh::current_level())); },
-          "Instruction set the kernels run on.");
+    m.def("level", [] { return bilsh::kernels().name; }, "Instruction set the kernels run on.");
     m.def("levels", [] {
         std::vector<std::string> names;
-        for (bilsh::Level level : bilsh::available_levels()) names.emplace_back(bilsh::level_name(level));
+        for (bilsh::Level level : bilsh::available_levels()) names.emplace_back(bilsh::kernels(level).name);
         return names;
     }, "Instruction sets this machine can run, slowest first.");
     m.def("force_level", &bilsh::force_level, nb::arg("name"),

@@ -1,9 +1,7 @@
 // Table look-ups with rows in lanes, compiled once per instruction set; plain loops and intrinsics only.
 #include "score_kernels.h"
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
+#include "simd.h"
 
 namespace bilsh::BILSH_LEVEL {
 namespace {
@@ -26,31 +24,10 @@ inline void look_up_row(const uint8_t* row, size_t n_bytes, const float* tables,
 constexpr size_t lanes = 16;
 
 // Word w (four bytes) of sixteen rows in x[w], for up to sixteen words; bytes beyond n_bytes are zero.
-inline void load_words(const uint8_t* const* rows, size_t n_bytes, __m512i* x) {
+inline void load_words(const uint8_t* const* rows, size_t n_bytes, __m512i (&x)[16]) {
     const __mmask64 mask = ~std::uint64_t{0} >> (64 - n_bytes);
-    __m512i y[16];
-    for (int i = 0; i < 16; ++i) y[i] = _mm512_maskz_loadu_epi8(mask, rows[i]);
-    for (int i = 0; i < 16; i += 2) {
-        x[i] = _mm512_unpacklo_epi32(y[i], y[i + 1]);
-        x[i + 1] = _mm512_unpackhi_epi32(y[i], y[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) {
-        y[i] = _mm512_unpacklo_epi64(x[i], x[i + 2]);
-        y[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 2]);
-        y[i + 2] = _mm512_unpacklo_epi64(x[i + 1], x[i + 3]);
-        y[i + 3] = _mm512_unpackhi_epi64(x[i + 1], x[i + 3]);
-    }
-    for (int i = 0; i < 4; ++i) {
-        x[i] = _mm512_shuffle_i32x4(y[i], y[i + 4], 0x88);
-        x[i + 4] = _mm512_shuffle_i32x4(y[i], y[i + 4], 0xdd);
-        x[i + 8] = _mm512_shuffle_i32x4(y[i + 8], y[i + 12], 0x88);
-        x[i + 12] = _mm512_shuffle_i32x4(y[i + 8], y[i + 12], 0xdd);
-    }
-    for (int i = 0; i < 8; ++i) {
-        y[i] = _mm512_shuffle_i32x4(x[i], x[i + 8], 0x88);
-        y[i + 8] = _mm512_shuffle_i32x4(x[i], x[i + 8], 0xdd);
-    }
-    for (int i = 0; i < 16; ++i) x[i] = y[i];
+    for (int i = 0; i < 16; ++i) x[i] = _mm512_maskz_loadu_epi8(mask, rows[i]);
+    transpose(x);
 }
 
 // G groups of sixteen rows share each table that is loaded.

@@ -17,16 +17,4 @@ struct ScoreKernels {
                     float* partial);
 };
 
-namespace portable {
-extern const ScoreKernels score_kernels;
-}
-namespace avx2 {
-extern const ScoreKernels score_kernels;
-}
-namespace avx512 {
-extern const ScoreKernels score_kernels;
-}
-
-const ScoreKernels& score_kernels();
-
 }  // namespace bilsh

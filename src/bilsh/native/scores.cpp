@@ -6,28 +6,11 @@
 #include <vector>
 
 #include "blocks.h"
-#include "dispatch.h"
-#include "hamming_kernels.h"
+#include "kernels.h"
 #include "nearest.h"
-#include "score_kernels.h"
 #include "threads.h"
 
 namespace bilsh {
-
-const ScoreKernels& score_kernels() {
-#if defined(__x86_64__)
-    switch (current_level()) {
-        case Level::amx:
-        case Level::avx512:
-            return avx512::score_kernels;
-        case Level::avx2:
-            return avx2::score_kernels;
-        default:
-            break;
-    }
-#endif
-    return portable::score_kernels;
-}
 
 namespace {
 
@@ -104,7 +87,7 @@ float score_of(std::int32_t key) {
 // held to about 64 MB.
 template <class Use>
 void score_all(const Weights& weights, const CodeSet& set, int n_jobs, const Use& use) {
-    const ScoreKernels& kernels = score_kernels();
+    const ScoreKernels& kernels = bilsh::kernels().scores;
     const std::size_t n_bytes = set.bytes(), block = rows_per_block(n_bytes);
     const std::size_t table_bytes = std::max<std::size_t>(n_bytes, 1) * floats_per_byte * sizeof(float);
     const std::size_t batch = std::clamp<std::size_t>((std::size_t{1} << 26) / table_bytes, 1, 1024);
@@ -117,12 +100,14 @@ void score_all(const Weights& weights, const CodeSet& set, int n_jobs, const Use
                 float out[rows_at_once];
                 for (; row < row_end; row += block) {
                     const std::size_t block_end = std::min(row + block, row_end);
-                    for (std::size_t q = query; q < query_end; ++q)
+                    for (std::size_t q = query; q < query_end; ++q) {
+                        poll();
                         for (std::size_t first = row; first < block_end; first += rows_at_once) {
                             const std::size_t n_rows = std::min(rows_at_once, block_end - first);
                             score(kernels, set, tables[q], n_rows, [&](std::size_t i) { return first + i; }, out);
                             use(start + q, first, n_rows, out, worker);
                         }
+                    }
                 }
             });
     }
@@ -140,12 +125,13 @@ void scores(const Weights& weights, const CodeSet& set, int n_jobs, float* out) 
 void score_rows(const Weights& weights, const CodeSet& set, const std::int64_t* rows, std::size_t per_query, int n_jobs,
                 float* out) {
     if (per_query == 0) return;
-    const ScoreKernels& kernels = score_kernels();
+    const ScoreKernels& kernels = bilsh::kernels().scores;
     std::vector<Tables> tables(static_cast<std::size_t>(std::max(n_jobs, 1)));
     parallel_for(weights.n, n_jobs, [&](std::size_t query, int worker) {
         Tables& own = tables[static_cast<std::size_t>(worker)];
         own.build(weights, query, set.bytes());
         for (std::size_t i = 0; i < per_query; i += rows_at_once) {
+            if (i % 1024 == 0) poll();
             const std::int64_t* asked = rows + query * per_query + i;
             score(
                 kernels, set, own, std::min(rows_at_once, per_query - i),
@@ -157,7 +143,7 @@ void score_rows(const Weights& weights, const CodeSet& set, const std::int64_t* 
 void score_top_k(const Weights& weights, const CodeSet& set, std::size_t k, int n_jobs, std::int64_t* ids, float* out) {
     k = std::min(k, set.count_alive());
     if (k == 0) return;
-    const HammingKernels& kernels = hamming_kernels();
+    const HammingKernels& kernels = bilsh::kernels().hamming;
     std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(std::max(n_jobs, 1)),
                                             std::vector<Nearest>(weights.n, Nearest(k)));
     score_all(weights, set, n_jobs,

@@ -33,6 +33,37 @@ void stay_awake_for(const Condition& condition) {
     }
 }
 
+// The watch over the work that this thread does, and whether it was made here.
+struct Watched {
+    Watch* watch = nullptr;
+    bool here = false;
+};
+thread_local Watched watched;
+
+}  // namespace
+
+Watch::Watch(bool (*interrupted)())
+    : interrupted_(interrupted), next_(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)) {
+    watched = {this, true};
+}
+
+Watch::~Watch() { watched = {}; }
+
+bool Watch::asks_to_stop() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_ && !stopped_) {
+        stopped_ = interrupted_();
+        next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    }
+    return stopped_;
+}
+
+void poll() {
+    if (!watched.watch) return;
+    if (watched.here ? watched.watch->asks_to_stop() : watched.watch->stopped_.load(std::memory_order_relaxed))
+        throw Interrupted{};
+}
+
 // One call of parallel_for: a counter of tasks not yet taken, and who still works on it.
 struct Job {
     std::size_t n_tasks;
@@ -43,10 +74,12 @@ struct Job {
     std::condition_variable done;
     std::atomic<int> running{0};
     std::exception_ptr error;
+    const Watched caller = watched;
 
     void work(int worker) {
         for (std::size_t i; (i = next.fetch_add(1)) < n_tasks;) {
             try {
+                poll();
                 (*task)(i, worker);
             } catch (...) {
                 std::lock_guard<std::mutex> lock(mutex);
@@ -55,7 +88,27 @@ struct Job {
             }
         }
     }
+    void help() {
+        watched = {caller.watch, false};
+        work(workers.fetch_add(1));
+        watched = {};
+        std::lock_guard<std::mutex> lock(mutex);
+        if (--running == 0) done.notify_all();
+    }
+    // Until all helpers are done; the caller's thread alone can tell them to stop.
+    void wait() {
+        std::unique_lock<std::mutex> lock(mutex);
+        while (!done.wait_for(lock, std::chrono::milliseconds(50), [&] { return running == 0; }))
+            if (caller.here) {
+                lock.unlock();
+                caller.watch->asks_to_stop();
+                lock.lock();
+            }
+        if (error) std::rethrow_exception(error);
+    }
 };
+
+namespace {
 
 class Pool {
   public:
@@ -97,9 +150,7 @@ class Pool {
                 queue_.pop_front();
                 --waiting_;
             }
-            job->work(job->workers.fetch_add(1));
-            std::lock_guard<std::mutex> lock(job->mutex);
-            if (--job->running == 0) job->done.notify_all();
+            job->help();
         }
     }
 
@@ -126,7 +177,10 @@ Pool*& pool() {
 void parallel_for(std::size_t n_tasks, int n_jobs, const std::function<void(std::size_t, int)>& task) {
     const int threads = static_cast<int>(std::min<std::size_t>(std::max(n_jobs, 1), n_tasks));
     if (threads <= 1) {
-        for (std::size_t i = 0; i < n_tasks; ++i) task(i, 0);
+        for (std::size_t i = 0; i < n_tasks; ++i) {
+            poll();
+            task(i, 0);
+        }
         return;
     }
     auto job = std::make_shared<Job>();
@@ -138,9 +192,7 @@ void parallel_for(std::size_t n_tasks, int n_jobs, const std::function<void(std:
     job->work(0);
     pool()->withdraw(job);
     stay_awake_for([&] { return job->running == 0; });
-    std::unique_lock<std::mutex> lock(job->mutex);
-    job->done.wait(lock, [&] { return job->running == 0; });
-    if (job->error) std::rethrow_exception(job->error);
+    job->wait();
 }
 
 }  // namespace bilsh

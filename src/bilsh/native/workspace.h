@@ -20,7 +20,10 @@ class Scratch {
     Scratch& operator=(const Scratch&) = delete;
     ~Scratch() { std::free(data_); }
 
-    float* floats(std::size_t n) { return static_cast<float*>(reserve(n * sizeof(float))); }
+    float* floats(std::size_t n) {
+        if (n > PTRDIFF_MAX / sizeof(float)) throw std::bad_alloc();
+        return static_cast<float*>(reserve(n * sizeof(float)));
+    }
     uint8_t* bytes(std::size_t n) { return static_cast<uint8_t*>(reserve(n)); }
 
   private:

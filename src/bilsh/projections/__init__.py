@@ -23,6 +23,17 @@ MAPS: dict[str, type[LinearMap]] = {
 }
 
 
+def register(projection: type[Projection], drawn: type[LinearMap]) -> None:
+    """Make a projection of one's own known by the kind of its map: to encoders by name, and to encoder files."""
+    PROJECTIONS[drawn.kind], MAPS[drawn.kind] = projection, drawn
+
+
+def name_of(projection: Projection) -> str:
+    """Name under which a projection is known; that of its class where it is not."""
+    known = (name for name, kind in PROJECTIONS.items() if kind is type(projection))
+    return next(known, type(projection).__name__.lower())
+
+
 def as_projection(projection: Any) -> Projection:
     """Return the projection of that name with its default settings, or the object itself."""
     if isinstance(projection, Projection):
@@ -52,4 +63,6 @@ __all__ = [
     "Plan",
     "Projection",
     "as_projection",
+    "name_of",
+    "register",
 ]

@@ -7,6 +7,7 @@ order is random, so that the first of them are a fair sample of all.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from inspect import signature
 from typing import Any, ClassVar, Protocol, Self
 
@@ -14,7 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import InvalidInputError
-from bilsh.projections.kernels import SpectralDistribution
+from bilsh.projections.kernels import Kernel
+from bilsh.theory.orthogonality import OrthogonalPairs
+from bilsh.theory.sharing import BitSharing
+from bilsh.validation import BLOCK_BYTES
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
@@ -33,38 +37,105 @@ class Plan(Protocol):
         """Return the k real numbers (n, k) that the bits are made from."""
 
 
-class LinearMap(Protocol):
-    """A drawn projection.
+class LinearMap:
+    """A drawn projection: fixed arrays that make `n_outputs` real numbers of a descriptor.
+
+    A map of one's own says how it encodes (`plan`) and what it is made of (`take`, `arrays`, `settings`, `restore`);
+    the statistics below, which estimates use, are those of independent Gaussian vectors until it says otherwise.
 
     Attributes
     ----------
     kind : str
         Name in encoder files.
-    n_outputs : int
-        How many real numbers it makes of a descriptor.
+    accepts_sparse : bool
+        Whether descriptors may be sparse.
+    block_bytes : int
+        Descriptors that are encoded at a time, where they must be converted.
+    scrambled : bool
+        Whether entries are permuted and signed first, so that a difference has no direction of its own.
+    one_grid : bool
+        Whether bits share vectors all over the code, so that longer codes share more.
     """
 
     kind: ClassVar[str]
+    accepts_sparse: ClassVar[bool] = False
 
     @property
+    def block_bytes(self) -> int:
+        """Bytes of descriptors to convert at a time."""
+        return BLOCK_BYTES
+
+    @property
+    def scrambled(self) -> bool:
+        """Whether entries are scrambled."""
+        return False
+
+    @property
+    def one_grid(self) -> bool:
+        """Whether longer codes of this design share more."""
+        return False
+
+    @property
+    def multiply_adds(self) -> int:
+        """About how many multiply-adds an item costs."""
+        return 64 * self.n_outputs
+
+    @property
+    @abstractmethod
     def n_outputs(self) -> int:
         """How many real numbers the map makes of a descriptor."""
 
+    @abstractmethod
     def plan(self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None) -> Plan:
         """Compile the bits: bit r quantises ``scale * output[outputs[r]] + offsets[r]``."""
 
+    @abstractmethod
     def take(self, n_outputs: int) -> Self:
         """Return the map of the first ``n_outputs`` outputs only, with the same numbers to the last bit."""
 
+    @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that was drawn, by name."""
 
+    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Return what else the map needs to work: plain JSON values."""
 
     @classmethod
+    @abstractmethod
     def restore(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         """Inverse of :meth:`settings` and :meth:`arrays`; raises ValueError if they do not fit together."""
+
+    # -- statistics ----------------------------------------------------------------------------------
+
+    def matrices(self, X: NDArray[Any]) -> NDArray[Any] | None:
+        """Descriptors (n, d) as the matrices that two factors see; None where there are no two factors."""
+        return None
+
+    def projected_kernel(self, kernel: Kernel, spectrum: NDArray[np.float64] | None) -> Kernel:
+        """Return the kernel that the projections have; `spectrum` is the mean one of differences of the data."""
+        return kernel
+
+    def sharing(self, outputs: Integers) -> BitSharing:
+        """Count ordered pairs of bits by what they share."""
+        used = np.bincount(outputs)
+        return BitSharing(len(outputs), quadrature=float((used * (used - 1)).sum()))
+
+    def orthogonality(self, outputs: Integers) -> OrthogonalPairs | None:
+        """Count ordered pairs of bits with orthogonal factors; None without factors."""
+        return None
+
+    def orthogonal_pairs(self, outputs: Integers) -> tuple[int, int]:
+        """Ordered pairs of bits whose projection vectors are orthogonal in d dimensions, and d."""
+        return 0, 2
+
+    def quadratic_correlation(self, outputs: Integers) -> float:
+        """Sum over ordered pairs of bits of the correlation of the squares of their projections."""
+        return 0.0
+
+    def lengths(self, outputs: Integers) -> NDArray[np.float64] | None:
+        """Lengths of the bits' projection vectors, about 1; None where they differ little."""
+        return None
 
 
 class Projection:
@@ -104,17 +175,17 @@ class Projection:
         shape: tuple[int, ...],
         n_outputs: int,
         rng: np.random.Generator,
-        spectral: SpectralDistribution,
+        kernel: Kernel,
     ) -> LinearMap:
         """Draw the map for descriptors of ``shape`` (d,) or (d_w, d_v)."""
         raise TypeError(f"{type(self).__name__} does not say how to draw its map.")
 
-    def require_gaussian(self, spectral: SpectralDistribution) -> None:
-        """Refuse kernels other than the Gaussian, whose spectral distribution only dense weights can follow."""
-        if spectral.name != "gaussian":
+    def require_gaussian(self, kernel: Kernel) -> None:
+        """Refuse kernels other than the Gaussian, whose weights only a dense projection can follow."""
+        if kernel.name != "gaussian":
             raise InvalidInputError(
                 f"{type(self).__name__} projections follow the Gaussian kernel only; "
-                f"use projection='dense' for kernel={spectral.name!r}."
+                f"use projection='dense' for kernel={kernel.name!r}."
             )
 
 
@@ -125,3 +196,9 @@ def check_outputs(outputs: NDArray[Any], limit: int) -> Integers:
     if outputs.size and outputs.max() >= limit:
         raise ValueError(f"output {outputs.max()} does not exist; the map has {limit}")
     return outputs
+
+
+def pairs_in_blocks(selected: Integers, d: int) -> int:
+    """Ordered pairs of bits in the same block of d outputs, made from different outputs."""
+    blocks, outputs = np.bincount(selected // d), np.bincount(selected)
+    return int(np.square(blocks).sum() - np.square(outputs).sum())

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.errors import InvalidInputError
 from bilsh.projections import designs
-from bilsh.projections.base import SIGNS, Floats, Integers, Plan, Projection
-from bilsh.projections.kernels import SpectralDistribution
+from bilsh.projections.base import SIGNS, Floats, Integers, LinearMap, Plan, Projection
+from bilsh.projections.kernels import Kernel, bilinear_kernel
+from bilsh.theory.orthogonality import OrthogonalPairs
+from bilsh.theory.sharing import BitSharing
 from bilsh.validation import check_boolean, check_choice, check_integer
 
 TRANSPOSITION = 16
@@ -25,7 +27,7 @@ MAX_SIDE = 2**24
 
 
 @dataclass(frozen=True, slots=True)
-class BilinearMap:
+class BilinearMap(LinearMap):
     """Drawn factors and the selected pairs.
 
     Attributes
@@ -128,6 +130,47 @@ class BilinearMap:
             shapes,
         )
 
+    @property
+    def multiply_adds(self) -> int:
+        """One side for all of an item, then the pairs."""
+        d_w, d_v = self.matrix_shape
+        first, second = (len(self.left), d_v) if self.left_first else (len(self.right), d_w)
+        return first * d_w * d_v + self.n_outputs * second
+
+    @property
+    def scrambled(self) -> bool:
+        """Whether entries are scrambled."""
+        return self.permutation is not None
+
+    @property
+    def one_grid(self) -> bool:
+        """A vector is shared by as many bits as its row or column of the grid has; stacked grids do not grow."""
+        return len(self.grid_shapes) == 1
+
+    def projected_kernel(self, kernel: Kernel, spectrum: NDArray[np.float64] | None) -> Kernel:
+        """kappa_b of the spectrum of a difference, which a Gaussian kernel has no need of."""
+        return kernel if spectrum is None else bilinear_kernel(spectrum, min(self.matrix_shape))
+
+    def sharing(self, outputs: Integers) -> BitSharing:
+        """Count ordered pairs of bits by the vectors that they share."""
+        return BitSharing.from_pairs(self.pairs[outputs], quadrature=True)
+
+    def orthogonality(self, outputs: Integers) -> OrthogonalPairs:
+        """Count ordered pairs of bits with orthogonal factors."""
+        return OrthogonalPairs.of(self.left, self.right, self.pairs[outputs])
+
+    def orthogonal_pairs(self, outputs: Integers) -> tuple[int, int]:
+        """w_i v_j^T of orthogonal factors are orthogonal matrices; scrambled, they lie in no special direction."""
+        pairs = self.orthogonality(outputs)
+        d_w, d_v = self.matrix_shape
+        return (pairs.both and pairs.both + pairs.shared_left + pairs.shared_right), d_w * d_v
+
+    def lengths(self, outputs: Integers) -> NDArray[np.float64]:
+        """|w_i| |v_j| of each bit over its root mean square, sqrt(d_w d_v)."""
+        left, right = (np.linalg.norm(f.astype(np.float64), axis=1) for f in (self.left, self.right))
+        i, j = self.pairs[outputs].T
+        return np.asarray(left[i] * right[j] / np.sqrt(np.prod(self.matrix_shape)))
+
 
 class Bilinear(Projection):
     r"""Bilinear projection w_i^T X v_j over pairs (i, j) of a grid.
@@ -184,10 +227,10 @@ class Bilinear(Projection):
         shape: tuple[int, ...],
         n_outputs: int,
         rng: np.random.Generator,
-        spectral: SpectralDistribution,
+        kernel: Kernel,
     ) -> BilinearMap:
         """Draw factors, pairs and scramble for descriptors of ``shape``."""
-        self.require_gaussian(spectral)
+        self.require_gaussian(kernel)
         d_w, d_v = self._matrix_shape(shape)
         factors_rng, pairs_rng, scramble_rng = rng.spawn(3)
         shapes, pairs = self._draw_pairs(n_outputs, d_w, d_v, pairs_rng)

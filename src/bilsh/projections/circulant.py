@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.projections.base import SIGNS, Bytes, Floats, Integers, Plan, Projection, check_outputs
-from bilsh.projections.kernels import SpectralDistribution
+from bilsh.projections.base import (
+    SIGNS,
+    Bytes,
+    Floats,
+    Integers,
+    LinearMap,
+    Plan,
+    Projection,
+    check_outputs,
+    pairs_in_blocks,
+)
+from bilsh.projections.kernels import Kernel
 
 MAX_TURNS = 2.0**20
 """Beyond it a float32 tells the phase to no better than an eighth of a turn; as in the compiled plans."""
@@ -20,7 +30,7 @@ BLOCK_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class CirculantMap:
+class CirculantMap(LinearMap):
     """First columns and signs of each block, and the outputs in use.
 
     Attributes
@@ -73,6 +83,11 @@ class CirculantMap:
         if columns.ndim != 2 or columns.dtype != np.float32 or signs.shape != columns.shape:
             raise ValueError("columns and signs must be float32 and int8 arrays (blocks, d)")
         return cls(columns, signs.astype(np.float32), check_outputs(arrays["selected"], columns.size))
+
+    def quadratic_correlation(self, outputs: Integers) -> float:
+        """Shifted by random signs, two rows of a block have a squared correlation of 1 / d on average."""
+        d = self.columns.shape[1]
+        return float(pairs_in_blocks(self.selected[outputs], d) / d)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +154,10 @@ class Circulant(Projection):
         shape: tuple[int, ...],
         n_outputs: int,
         rng: np.random.Generator,
-        spectral: SpectralDistribution,
+        kernel: Kernel,
     ) -> CirculantMap:
         """Draw columns and signs for descriptors of ``shape`` and put the outputs in random order."""
-        self.require_gaussian(spectral)
+        self.require_gaussian(kernel)
         d = int(np.prod(shape))
         blocks = -(-n_outputs // d)
         columns = rng.standard_normal((blocks, d)).astype(np.float32)

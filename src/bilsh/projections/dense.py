@@ -9,19 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.projections.base import Floats, Integers, Plan, Projection
-from bilsh.projections.kernels import SpectralDistribution
-from bilsh.validation import check_integer
+from bilsh.projections.base import Floats, Integers, LinearMap, Plan, Projection
+from bilsh.projections.kernels import Kernel
+from bilsh.validation import BLOCK_BYTES, check_integer
 
 GENERATOR = "philox4x32-10, box-muller, 1"
 """Name and version of the generator of regenerated weights; a change of its numbers changes the name."""
+
+STREAMED_ITEM_BYTES = 128 << 20
+"""Descriptors that are encoded at a time when weights are regenerated."""
 
 STREAM_BLOCK_BYTES = 8 << 20
 """Weights held at a time, per thread, when they are regenerated while encoding."""
 
 
 @dataclass(frozen=True, slots=True)
-class DenseMap:
+class DenseMap(LinearMap):
     """Weights of a dense projection: as a matrix, or as the seed that regenerates it block by block.
 
     Attributes
@@ -35,6 +38,7 @@ class DenseMap:
     """
 
     kind: ClassVar[str] = "dense"
+    accepts_sparse: ClassVar[bool] = True
 
     weights: Floats | None
     row_scale: Floats
@@ -46,6 +50,16 @@ class DenseMap:
     def n_outputs(self) -> int:
         """Number of rows."""
         return len(self.row_scale)
+
+    @property
+    def multiply_adds(self) -> int:
+        """Every output has a weight vector of its own."""
+        return self.n_outputs * self.d
+
+    @property
+    def block_bytes(self) -> int:
+        """Regenerated weights are made anew for every block: larger blocks make them less often."""
+        return BLOCK_BYTES if self.weights is not None else STREAMED_ITEM_BYTES
 
     def rows(self, start: int, stop: int) -> Floats:
         """Rows ``start`` to ``stop`` of the weights, wherever they are kept."""
@@ -136,14 +150,14 @@ class Dense(Projection):
         shape: tuple[int, ...],
         n_outputs: int,
         rng: np.random.Generator,
-        spectral: SpectralDistribution,
+        kernel: Kernel,
     ) -> DenseMap:
         """Draw weights for descriptors of ``shape``; the rows are independent, so any order is random."""
         budget = check_integer("memory_budget", self.memory_budget, minimum=0)
         d = int(np.prod(shape))
         seed = int(rng.integers(2**63))
-        row_scale = spectral.row_scale(n_outputs, rng)
+        row_scale = kernel.row_scale(n_outputs, rng)
         weights = None
         if 4 * d * n_outputs <= budget:
-            weights = _native.dense_weights(seed, spectral.kind, row_scale, d, 0, n_outputs)
-        return DenseMap(weights, row_scale, seed, spectral.kind, d)
+            weights = _native.dense_weights(seed, kernel.variate, row_scale, d, 0, n_outputs)
+        return DenseMap(weights, row_scale, seed, kernel.variate, d)

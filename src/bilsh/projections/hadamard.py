@@ -9,12 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.projections.base import SIGNS, Floats, Integers, Plan, Projection, check_outputs
-from bilsh.projections.kernels import SpectralDistribution
+from bilsh.projections.base import (
+    SIGNS,
+    Floats,
+    Integers,
+    LinearMap,
+    Plan,
+    Projection,
+    check_outputs,
+    pairs_in_blocks,
+)
+from bilsh.projections.kernels import Kernel
 
 
 @dataclass(frozen=True, slots=True)
-class HadamardMap:
+class HadamardMap(LinearMap):
     """Signs of each block and the outputs in use.
 
     Attributes
@@ -70,6 +79,16 @@ class HadamardMap:
         selected = check_outputs(arrays["selected"], signs.shape[0] * signs.shape[2])
         return cls(signs.astype(np.float32), selected, int(settings["d"]))
 
+    def orthogonal_pairs(self, outputs: Integers) -> tuple[int, int]:
+        """Rows of a block are orthogonal in D dimensions."""
+        D = self.signs.shape[2]
+        return pairs_in_blocks(self.selected[outputs], D), D
+
+    def quadratic_correlation(self, outputs: Integers) -> float:
+        """Orthogonal rows of equal length repel: if one sees much of a difference, the others see less."""
+        count, D = self.orthogonal_pairs(outputs)
+        return -count / (D + 2)
+
 
 class Hadamard(Projection):
     """Structured projection H D_3 H D_2 H D_1 x, padded to a power of two, in as many blocks as the bits need.
@@ -91,10 +110,10 @@ class Hadamard(Projection):
         shape: tuple[int, ...],
         n_outputs: int,
         rng: np.random.Generator,
-        spectral: SpectralDistribution,
+        kernel: Kernel,
     ) -> HadamardMap:
         """Draw signs for descriptors of ``shape`` and put the outputs in random order."""
-        self.require_gaussian(spectral)
+        self.require_gaussian(kernel)
         d = int(np.prod(shape))
         D = 1 << (d - 1).bit_length()
         blocks = -(-n_outputs // D)

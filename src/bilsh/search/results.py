@@ -1,8 +1,22 @@
-"""How a search went: the way it took and why, and what each stage read."""
+"""What a search gives back: the hits, what they tell, and how the search went."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.errors import InvalidInputError
+from bilsh.estimates.evidence import Evidence
+from bilsh.estimates.intervals import Estimate
+
+Floats = NDArray[np.float64]
+SHOWN = 10
+"""Queries and hits that a repr shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,8 @@ class Explanation:
         Size of the search.
     stages : tuple of Stage
         In order; for a progressive search ``items`` are the survivors.
+    notes : tuple of str
+        What else there is to know about the answer.
     """
 
     mode: str
@@ -48,6 +64,7 @@ class Explanation:
     n_queries: int
     n_items: int
     stages: tuple[Stage, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def bytes_read(self) -> int:
@@ -65,4 +82,230 @@ class Explanation:
             f"  {s.name:<24}{s.items:>14,} items{s.bytes:>18,} bytes{1e3 * s.seconds:>11.3f} ms"
             for s in self.stages
         ]
+        lines += self.notes
         return "\n".join(lines)
+
+
+class Hit(NamedTuple):
+    """One hit of one query; what is not known is None."""
+
+    id: Any
+    distance: int
+    similarity: float | None
+    interval: tuple[float, float] | None
+    exact: float | None
+
+
+class _Found:
+    """What both kinds of answers can do."""
+
+    ids: Any
+    distances: Any
+    exact: Any
+    explanation: Explanation | None
+
+    @property
+    def quantity(self) -> str | None:
+        """What `similarity` is: "cosine" of angle codes, "kernel" of kernel codes; None without an encoder."""
+        raise TypeError(f"{type(self).__name__} does not say what its similarity is.")
+
+    @property
+    def similarity(self) -> Any:
+        """Estimated similarities."""
+        return None
+
+    @property
+    def interval(self) -> Any:
+        """Intervals of the similarities."""
+        return None
+
+    def explain(self) -> Explanation | None:
+        """How the search went: mode and why, survivors, bytes and time of each stage. None for plain scans."""
+        return self.explanation
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[list[Hit]]:
+        return (self.hits(query) for query in range(len(self)))
+
+    def hits(self, query: int) -> list[Hit]:
+        """Hits of one query, as a list."""
+        n = len(self.ids[query])
+
+        def column(values: Any) -> list[Any]:
+            return [None] * n if values is None else values[query].tolist()
+
+        ends = [end and (end[0], end[1]) for end in column(self.interval)]
+        columns = (
+            self.ids[query].tolist(),
+            self.distances[query].tolist(),
+            column(self.similarity),
+            ends,
+            column(self.exact),
+        )
+        return [Hit(*row) for row in zip(*columns, strict=True)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Neighbors(_Found):
+    """The k nearest of each query, best first, ties by id.
+
+    Attributes
+    ----------
+    ids : array (q, k)
+        Row numbers, or the ids a store gave to its items: int64, or objects of type str.
+    distances : int32 array (q, k)
+        Hamming distances: numbers of differing bits.
+    exact : float64 array (q, k) or None
+        After re-ranking: exact Euclidean distances, by which the hits are ordered then.
+    evidence : object or None
+        What the search saw of each hit; the ground of `similarity`, `interval` and :meth:`estimate`.
+    confidence : float
+        Of the intervals.
+    explanation : Explanation or None
+        See :meth:`explain`.
+    """
+
+    ids: NDArray[Any]
+    distances: NDArray[np.int32]
+    exact: Floats | None = None
+    evidence: Evidence | None = None
+    confidence: float = 0.95
+    explanation: Explanation | None = None
+
+    @property
+    def quantity(self) -> str | None:
+        """What `similarity` is: "cosine" of angle codes, "kernel" of kernel codes; None without an encoder."""
+        return None if self.evidence is None else self.evidence.calibration.similarity
+
+    @cached_property
+    def _told(self) -> Estimate | None:
+        return None if self.evidence is None else self.evidence.estimate(self.quantity, self.confidence)
+
+    @property
+    def similarity(self) -> Floats | None:
+        """Estimated similarity (q, k); it grows with nearness and is 1 for identical items."""
+        return None if self._told is None else self._told.value
+
+    @property
+    def interval(self) -> Floats | None:
+        """Lower and upper end (q, k, 2) of each similarity."""
+        return None if self._told is None else self._told.sampling_interval
+
+    def estimate(self, of: str | None = None, confidence: float | None = None) -> Estimate:
+        """Say the same in other words.
+
+        Parameters
+        ----------
+        of : {"angle", "cosine"} for angle codes, {"distance", "kernel"} for kernel codes
+            The quantity; by default the similarity.
+        confidence : float, optional
+            Of the intervals; by default that of the search.
+        """
+        if self.evidence is None:
+            raise InvalidInputError(
+                "these hits are bare distances: only a search with the encoder that made "
+                "the codes can say what they mean."
+            )
+        return self.evidence.estimate(of or self.quantity, confidence or self.confidence)
+
+    def renamed(self, names: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Neighbors:
+        """Return the same hits under the names that their ids have."""
+        return replace(self, ids=names(self.ids))
+
+    def without(self, own: NDArray[np.int64], k: int) -> Neighbors:
+        """Return the first k hits of each query that are not the item itself."""
+        # The item itself goes last, the order of the others stays.
+        order = np.argsort(self.ids == own[:, None], axis=1, kind="stable")[
+            :, : max(0, min(k, self.ids.shape[1] - 1))
+        ]
+        return replace(
+            self,
+            ids=np.take_along_axis(self.ids, order, axis=1),
+            distances=np.take_along_axis(self.distances, order, axis=1),
+            exact=None if self.exact is None else np.take_along_axis(self.exact, order, axis=1),
+            evidence=None if self.evidence is None else self.evidence.take(order).without_first(),
+        )
+
+    def __repr__(self) -> str:
+        return _repr(f"Neighbors of {len(self)} queries, {self.ids.shape[1]} each", self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Matches(_Found):
+    """All items within a radius of each query: as :class:`Neighbors`, with a list of q arrays for every array."""
+
+    ids: list[NDArray[Any]]
+    distances: list[NDArray[np.int32]]
+    exact: list[Floats] | None = None
+    evidence: list[Evidence] | None = None
+    confidence: float = 0.95
+    explanation: Explanation | None = None
+
+    @property
+    def quantity(self) -> str | None:
+        """What `similarity` is, see :class:`Neighbors`."""
+        return self.evidence[0].calibration.similarity if self.evidence else None
+
+    @cached_property
+    def _told(self) -> list[Estimate] | None:
+        if self.evidence is None:
+            return None
+        return [evidence.estimate(self.quantity, self.confidence) for evidence in self.evidence]
+
+    @property
+    def similarity(self) -> list[Floats] | None:
+        """Estimated similarities of each query's matches."""
+        return None if self._told is None else [told.value[0] for told in self._told]
+
+    @property
+    def interval(self) -> list[Floats] | None:
+        """Lower and upper ends (n, 2) of each query's matches."""
+        return None if self._told is None else [told.sampling_interval[0] for told in self._told]
+
+    def renamed(self, names: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Matches:
+        """Return the same matches under the names that their ids have."""
+        return replace(self, ids=[names(ids) for ids in self.ids])
+
+    def without(self, own: NDArray[np.int64], k: int) -> Matches:
+        """Return the matches of each query that are not the item itself."""
+        others = [np.flatnonzero(ids != item) for ids, item in zip(self.ids, own, strict=True)]
+
+        def taken(arrays: list[Any]) -> list[Any]:
+            return [array[keep] for array, keep in zip(arrays, others, strict=True)]
+
+        return replace(
+            self,
+            ids=taken(self.ids),
+            distances=taken(self.distances),
+            exact=None if self.exact is None else taken(self.exact),
+            evidence=None
+            if self.evidence is None
+            else [
+                seen.take(keep[None]).without_first()
+                for seen, keep in zip(self.evidence, others, strict=True)
+            ],
+        )
+
+    def __repr__(self) -> str:
+        return _repr(f"Matches of {len(self)} queries, {sum(map(len, self.ids))} in all", self)
+
+
+def _repr(title: str, found: _Found) -> str:
+    """The first hits of the first queries, as a small table."""
+    lines = [f"<bilsh.{title}>"]
+    for query in range(min(len(found), 3)):
+        hits = found.hits(query)
+        for rank, hit in enumerate(hits[:SHOWN], 1):
+            value = ""
+            if hit.similarity is not None and hit.interval is not None:
+                low, high = hit.interval
+                value = f"  {found.quantity} {hit.similarity:.3f} ({low:.3f} .. {high:.3f})"
+            true = "" if hit.exact is None else f"  exact {hit.exact:.4g}"
+            lines.append(f"  {query:>3} {rank:>3}  {hit.id!s:<12.40} {hit.distance:>6} bits{value}{true}")
+        if len(hits) > SHOWN:
+            lines.append(f"          ... {len(hits) - SHOWN} more")
+    if len(found) > 3:
+        lines.append(f"  ... {len(found) - 3} more queries")
+    return "\n".join(lines)

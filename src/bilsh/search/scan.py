@@ -23,6 +23,8 @@ from bilsh.search.results import Stage
 
 Ids = NDArray[np.int64]
 Found = tuple[Ids, NDArray[Any]]
+SAMPLE_ROWS = 1000
+"""Rows of a segment from which the frequencies of bits are taken."""
 
 SEEDS = 2
 """Items per wanted neighbour whose full distances are computed first, for a first bound."""
@@ -55,6 +57,22 @@ class Segment(Protocol):
         """Vectors (n, d) of all rows, None when they are not kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What searches found out about segments, kept by the index or store that they searched.
+
+    Attributes
+    ----------
+    pays : by segment, then by k and delta
+        Whether prefixes paid: what single queries cannot sample for themselves.
+    frequencies : by segment
+        How often each bit is 1, in a sample of its rows.
+    """
+
+    pays: WeakKeyDictionary[Any, dict[tuple[int, float], bool]] = field(default_factory=WeakKeyDictionary)
+    frequencies: WeakKeyDictionary[Any, NDArray[np.float64]] = field(default_factory=WeakKeyDictionary)
+
+
 @dataclass(slots=True)
 class Tally:
     """Work done, by name of stage, in the order of first use."""
@@ -82,6 +100,8 @@ class Scan:
     alive : sequence of packed bitmaps, or None where all rows count
     n_bits : int
     n_jobs : int
+    memory : Memory
+        Whether prefixes paid before, kept by the index or store that is searched.
     tally : Tally
     """
 
@@ -89,7 +109,36 @@ class Scan:
     alive: Sequence[Codes | None]
     n_bits: int
     n_jobs: int
+    memory: Memory
     tally: Tally
+
+    @property
+    def n_items(self) -> int:
+        """Rows of all segments."""
+        return sum(len(segment.ids) for segment in self.segments)
+
+    @property
+    def n_counted(self) -> int:
+        """Rows that count."""
+        return sum(
+            len(segment.ids) if alive is None else int(np.bitwise_count(alive).sum(dtype=np.int64))
+            for segment, alive in zip(self.segments, self.alive, strict=True)
+        )
+
+    def frequencies(self) -> NDArray[np.float64]:
+        """How often each bit (n_bits,) is 1, in a sample of the rows of all segments."""
+        total, n = np.zeros(self.n_bits), 0
+        for segment in self.segments:
+            rows = len(segment.ids)
+            if rows and segment not in self.memory.frequencies:
+                sample = np.linspace(0, rows - 1, min(rows, SAMPLE_ROWS)).astype(np.int64)
+                codes = np.hstack([slab[sample] for slab in segment.slabs])
+                bits = np.unpackbits(codes, axis=1, count=self.n_bits, bitorder="little")
+                self.memory.frequencies[segment] = bits.mean(axis=0)
+            if rows:
+                total += rows * self.memory.frequencies[segment]
+                n += rows
+        return total / n if n else np.full(self.n_bits, 0.5)
 
     def top_k(self, queries: Codes, k: int) -> Found:
         """Nearest k of all rows, by a full scan."""
@@ -129,7 +178,7 @@ class Scan:
         segment = self.segments[part]
         if len(segment.slabs) < 2 or len(segment.ids) < MIN_ROWS:
             return self._full(queries, k, part), "short codes and few rows are scanned as a whole"
-        memory = _memory.setdefault(segment, {})
+        memory = self.memory.pays.setdefault(segment, {})
         pays = memory.get((k, delta))
         # A few queries cannot spare a sample: they go all by prefixes, and later ones know.
         sample = SAMPLE_QUERIES if pays is None and len(queries) > 2 * SAMPLE_QUERIES else len(queries)
@@ -138,7 +187,7 @@ class Scan:
         first, share = self._prefixes(queries[:sample], k, delta, part)
         pays = memory[k, delta] = share <= WORTHWHILE
         if pays:
-            reason = f"prefixes lose a neighbour with probability at most {delta:g}"
+            reason = f"prefixes lose one of the nearest codes with probability at most {delta:g}"
         else:
             reason = f"distances are too concentrated: {sample} queries read {share:.0%} of all by prefixes"
         if sample == len(queries):
@@ -224,10 +273,6 @@ class Scan:
             if alive is not None and rows.size:
                 here &= (alive[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
             yield segment, rows, here
-
-
-_memory: WeakKeyDictionary[Any, dict[tuple[int, float], bool]] = WeakKeyDictionary()
-"""Whether prefixes paid for a segment, by k and delta: what single queries cannot sample for themselves."""
 
 
 def _ids(segment: Segment) -> Ids:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from bilsh.encoders.coder import Coder
 from bilsh.store.files import Directory
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file, seconds
 from bilsh.store.sections import SectionWriter
 from bilsh.store.snapshot import LOCK_NAME, Snapshot, load, versions_among
 from bilsh.store.writer import Writer
-
-if TYPE_CHECKING:
-    from bilsh.encoders.estimators import Encoder
 
 
 def refuse_contents(directory: Directory) -> None:
@@ -33,11 +29,9 @@ def refuse_contents(directory: Directory) -> None:
         raise FileExistsError(f"{directory.path} is not empty. {remedy}")
 
 
-def first_version(
-    writer: Writer, encoder: Encoder, data: bytes, keep_vectors: VectorKind | None, use_map: bool
-) -> Snapshot:
-    """Write the encoder, `data` in its file, and commit a version without items."""
-    fingerprint = encoder.fingerprint
+def first_version(writer: Writer, coder: Coder, keep_vectors: VectorKind | None, use_map: bool) -> Snapshot:
+    """Write the encoder and commit a version without items."""
+    fingerprint, data = coder.fingerprint, coder.to_bytes()
     file = SectionWriter(writer.directory, writer.new_name("e", "enc"), b"ENCO", len(data), fingerprint)
     try:
         file.section("encoder", "<u1", 1, [np.frombuffer(data, np.uint8)])
@@ -46,7 +40,7 @@ def first_version(
         file.abandon()
     manifest = Manifest(
         format=1, version=1, time=seconds(), fingerprint=fingerprint,
-        n_bits=int(encoder.n_bits), n_features=int(encoder.n_features_in_), id_kind=None,
+        n_bits=coder.n_bits, n_features=coder.n_features, id_kind=None,
         next_id=0, keep_vectors=keep_vectors, encoder=ref, segments=(), deletes=None, repaired_from=None,
     )  # fmt: skip
     snapshot = load(writer.directory, manifest, use_map, None)

@@ -64,14 +64,9 @@ def encoded(
     for batch in in_batches(given, "X", 4 * manifest.n_features):
         if batch.vectors is not None:
             raise InvalidInputError("vectors go beside ready codes only. Leave them out: X holds the items.")
-        codes = as_codes(_encode(coder(), batch.X, n_jobs), manifest.n_bits)
+        codes = as_codes(coder().encode(batch.X, n_jobs=n_jobs), manifest.n_bits)
         vectors = as_vectors(batch.X, kept, manifest.n_features) if kept else None
         yield Rows(codes, batch.ids, vectors, as_metadata(batch.metadata))
-
-
-def _encode(coder: Coder, X: Any, n_jobs: int | None) -> Any:
-    coder.n_jobs = n_jobs
-    return coder.transform(X)
 
 
 def ready(manifest: Manifest, given: Batch | Iterator[Batch], fingerprint: str | None) -> Iterator[Rows]:

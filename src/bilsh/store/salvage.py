@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.encoders.file import encoder_from_bytes
+from bilsh.encoders.coder import Coder
 from bilsh.errors import BilshError, CorruptStoreError
 from bilsh.store.change import Change
 from bilsh.store.files import Directory
@@ -74,7 +74,7 @@ def look_for_segments(directory: Directory) -> Finds:
     for name in (name for name in names if name.startswith("e-")):
         try:
             data = _whole_file(directory, name).array("encoder").tobytes()
-            encoders[encoder_from_bytes(data, name).fingerprint] = data
+            encoders[Coder.from_bytes(data, name).fingerprint] = data
         except (OSError, BilshError, KeyError) as error:
             skipped.append((name, f"holds no encoder: {error}"))
     if len(encoders) != 1:
@@ -82,8 +82,8 @@ def look_for_segments(directory: Directory) -> Finds:
             f"{directory.path} has {len(encoders) or 'no'} whole encoder files (e-....enc); one is needed."
         )
     ((fingerprint, data),) = encoders.items()
-    encoder = encoder_from_bytes(data)
-    shape = encoder.n_bits, encoder.n_features_in_
+    coder = Coder.from_bytes(data)
+    shape = coder.n_bits, coder.n_features
     segments: list[Segment] = []
     deleted: dict[str, NDArray[np.int64]] = {}
     for name in (name for name in names if name[0] in "sl"):

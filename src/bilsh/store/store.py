@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from bilsh.codes import Neighbors
 from bilsh.encoders.coder import Coder
-from bilsh.encoders.file import coder_from_bytes, encoder_from_bytes
 from bilsh.errors import (
     CorruptEncoderError,
     CorruptStoreError,
     InvalidInputError,
     InvalidTypeError,
 )
-from bilsh.search.index import Mode, search_segments
+from bilsh.search.scan import Memory
+from bilsh.search.searchable import Searchable
 from bilsh.store import maintenance
 from bilsh.store.backup import Backup, back_up
 from bilsh.store.change import Change
@@ -34,18 +31,16 @@ from bilsh.store.inputs import Rows, encoded, given_as, ready
 from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import VectorKind
 from bilsh.store.salvage import Salvage, look_for_segments, refill
-from bilsh.store.segment import unmapped
+from bilsh.store.searching import StoreView
 from bilsh.store.snapshot import Snapshot, open_directory, open_snapshot, refuse_nothing, versions_among
 from bilsh.store.view import View
 from bilsh.store.writer import Writer
 
 if TYPE_CHECKING:
-    from bilsh.encoders.estimators import Encoder
-
-_Kind = TypeVar("_Kind", bound=Coder)
+    from bilsh.encoders.base import Encoder
 
 
-class Store(View):
+class Store(View, Searchable):
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
 
     Open one with :meth:`create` or :meth:`open`. One process writes, any number read; a reader keeps seeing
@@ -68,6 +63,7 @@ class Store(View):
         self._writer, self._use_map = writer, use_map
         self._encoder: Encoder | None = None
         self._coder: Coder | None = None
+        self._memory = Memory()
         self._changing, self._changer = threading.Lock(), 0
         self._refreshing = threading.Lock()
 
@@ -75,7 +71,7 @@ class Store(View):
     def create(
         cls,
         path: str | os.PathLike[str],
-        encoder: Encoder,
+        encoder: Encoder | Coder,
         *,
         keep_vectors: VectorKind | None = None,
         mmap: bool = True,
@@ -98,10 +94,10 @@ class Store(View):
             raise InvalidInputError(
                 f"keep_vectors must be 'float32', 'float16' or None; got {keep_vectors!r}."
             )
-        if not isinstance(encoder, Coder) or not hasattr(encoder, "to_bytes"):
+        coder = getattr(encoder, "coder_", encoder)
+        if not isinstance(coder, Coder):
             raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
         disk, where = _disk or Disk(), Path(path)
-        data = encoder.to_bytes()
         disk.make_directory(where)
         directory = disk.directory(where)
         writer = Writer(directory)
@@ -109,7 +105,7 @@ class Store(View):
             refuse_contents(directory)
             with writer.change():
                 disk.sync_parent(where)
-                snapshot = first_version(writer, encoder, data, keep_vectors, mmap)
+                snapshot = first_version(writer, coder, keep_vectors, mmap)
         except BaseException:
             writer.close()
             raise
@@ -178,31 +174,29 @@ class Store(View):
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder, read from the store when first asked for."""
+        """The encoder, a scikit-learn estimator; read from the store when first asked for."""
+        from bilsh.encoders.estimators import encoder_of
+
         if self._encoder is None:
-            self._encoder = self._read_encoder(encoder_from_bytes)
+            self._encoder = encoder_of(self.coder)
         return self._encoder
 
     @property
     def coder(self) -> Coder:
-        """What encodes, without the scikit-learn estimator around it: enough for search, and quick to load."""
-        if self._encoder is not None:
-            return self._encoder
+        """What encodes, without the estimator around it: enough for search, and quick to load."""
         if self._coder is None:
-            self._coder = self._read_encoder(coder_from_bytes)
+            now = self._now
+            file = now.encoder
+            try:
+                coder = Coder.from_bytes(file.array("encoder").tobytes(), file.name)
+            except CorruptEncoderError as error:
+                raise CorruptStoreError(
+                    f"{file.name} holds no encoder that this bilsh can read: {error}"
+                ) from error
+            if coder.fingerprint != now.manifest.fingerprint:
+                raise file.corrupt("holds another encoder than the manifest says")
+            self._coder = coder
         return self._coder
-
-    def _read_encoder(self, read: Callable[[bytes, str], _Kind]) -> _Kind:
-        file = self._now.encoder
-        try:
-            encoder = read(self.encoder_data, file.name)
-        except CorruptEncoderError as error:
-            raise CorruptStoreError(
-                f"{file.name} holds no encoder that this bilsh can read: {error}"
-            ) from error
-        if encoder.fingerprint != self.fingerprint:
-            raise file.corrupt("holds another encoder than the manifest says")
-        return encoder
 
     def refresh(self) -> None:
         """See the newest version from now on; files that stay are not checked again."""
@@ -348,65 +342,16 @@ class Store(View):
             New store.
         """
         finds = look_for_segments(open_directory(_disk or Disk(), Path(path)))
-        encoder = encoder_from_bytes(finds.encoder)
-        with cls.create(to, encoder, keep_vectors=finds.keep_vectors, _disk=_disk) as store:
+        with cls.create(
+            to, Coder.from_bytes(finds.encoder), keep_vectors=finds.keep_vectors, _disk=_disk
+        ) as store:
             with store._change() as change:
                 refill(change, finds)
             names = tuple(segment.file.name for segment in finds.segments)
             return Salvage(len(store), names, finds.skipped)
 
-    def search(
-        self,
-        Q: Any,
-        k: int = 10,
-        mode: Mode = "progressive",
-        *,
-        delta: float = 0.01,
-        radius: int | None = None,
-        where: Any = None,
-        candidates: int | None = None,
-        rerank: bool | ArrayLike = False,
-        similarity: str | None = "auto",
-        confidence: float = 0.95,
-        n_jobs: int | None = None,
-    ) -> Neighbors:
-        """Find the neighbours of each query among the items of the version seen now.
-
-        Parameters
-        ----------
-        Q : array (q, d) or (q, d_w, d_v)
-            Queries; encoded with the store's encoder.
-        k, mode, delta, radius, candidates, rerank, similarity, confidence, n_jobs
-            See :func:`bilsh.search.index.search_segments`. ``rerank=True`` takes the vectors that the store keeps.
-        where : array, optional
-            Search only these: ids, or a boolean array over the items in the order of :meth:`batches`.
-
-        Returns
-        -------
-        Neighbors
-            With the ids of this store; those of string stores are an object array of str.
-        """
-        chosen = None if where is None else np.asarray(where)
-        if chosen is not None and where is not None and chosen.dtype != np.bool_:
-            chosen = self._now.numbers(as_names(where, self.id_kind, unique=False))
-        if self.id_kind == "str" and not isinstance(rerank, bool):
-            raise InvalidInputError(
-                "an array to re-rank by is looked up by integer ids; this store has string ids. "
-                "Keep the vectors in the store and pass rerank=True."
-            )
-        # Mapped segments are read where they lie; where mapping is unwelcome, memory holds one window at a time.
-        segments: list[Any] = list(self.segments)
-        if not self._use_map:
-            segments = [window for segment in self.segments for window in unmapped(segment)]
-        found = search_segments(
-            segments, self.coder, Q, k, mode=mode, delta=delta, radius=radius, where=chosen,
-            candidates=candidates, rerank=rerank, similarity=similarity, confidence=confidence, n_jobs=n_jobs,
-        )  # fmt: skip
-        if self.id_kind != "str":
-            return found
-        lists = isinstance(found.ids, list)
-        ids = [self.external_ids(part) for part in found.ids] if lists else self.external_ids(found.ids)
-        return replace(found, ids=ids)
+    def _view(self) -> StoreView:
+        return StoreView.of(self._now, self.coder, self._memory, self._use_map)
 
     def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0

@@ -6,23 +6,16 @@ bilinear codes the spectrum of D D^T. Fractions are of differing bits, in [0, 1]
 
 from bilsh.theory.assumptions import AssumptionReport, check_assumptions
 from bilsh.theory.bounds import (
-    LEMMA1_EXPONENT,
-    LEMMA1_MAX_NORM,
-    LEMMA1_MAX_RATIO,
     Bounds,
-    covariance_bounds,
-    hamming_bounds,
+    covariance_range,
     identification_bounds,
     kernel_bounds,
     kernel_exponent,
-    lemma1_assumptions,
-    lemma1_bounds,
-    norm_assumption,
-    ratio_assumption,
     zero_threshold_bounds,
 )
 from bilsh.theory.covariance import bit_covariance, code_variance, effective_bits
 from bilsh.theory.distance import expected_hamming, hamming_gap, rank_one_angle_hamming
+from bilsh.theory.information import fisher_information
 from bilsh.theory.inverse import distance_from_hamming
 from bilsh.theory.kernels import (
     as_spectrum,
@@ -33,6 +26,17 @@ from bilsh.theory.kernels import (
     laplacian_kernel,
     matern_kernel,
     spectrum_of,
+)
+from bilsh.theory.published import (
+    LEMMA1_EXPONENT,
+    LEMMA1_MAX_NORM,
+    LEMMA1_MAX_RATIO,
+    covariance_bounds,
+    hamming_bounds,
+    lemma1_assumptions,
+    lemma1_bounds,
+    norm_assumption,
+    ratio_assumption,
 )
 from bilsh.theory.sharing import BitSharing
 
@@ -50,10 +54,12 @@ __all__ = [
     "check_assumptions",
     "code_variance",
     "covariance_bounds",
+    "covariance_range",
     "distance_from_hamming",
     "effective_bits",
     "effective_rank",
     "expected_hamming",
+    "fisher_information",
     "gaussian_kernel",
     "hamming_bounds",
     "hamming_gap",

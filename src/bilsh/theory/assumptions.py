@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bilsh.errors import InvalidInputError
-from bilsh.theory.bounds import (
+from bilsh.theory.covariance import bit_covariance
+from bilsh.theory.distance import expected_hamming
+from bilsh.theory.kernels import bilinear_kernel, effective_rank, gaussian_kernel, spectrum_of
+from bilsh.theory.published import (
     LEMMA1_EXPONENT,
     covariance_bounds,
     hamming_bounds,
     norm_assumption,
     ratio_assumption,
 )
-from bilsh.theory.covariance import bit_covariance
-from bilsh.theory.distance import expected_hamming
-from bilsh.theory.kernels import bilinear_kernel, effective_rank, gaussian_kernel, spectrum_of
 
 _SLACK = 1e-12  # bounds are compared with this much room, so that rounding is no violation
 

@@ -129,7 +129,7 @@ def hamming_gap(
 
 
 def rank_one_angle_hamming(left_angle: ArrayLike, right_angle: ArrayLike) -> Floats:
-    r"""Probability that a bilinear sign bit (eq. 5) differs, for rank-one X = a b^T and Y = c d^T.
+    r"""Probability that a bilinear sign bit (eq. 6) differs, for rank-one X = a b^T and Y = c d^T.
 
     .. math:: p = p_l (1 - p_r) + p_r (1 - p_l), \qquad p_l = \angle(a, c)/\pi,\; p_r = \angle(b, d)/\pi
 

@@ -7,13 +7,15 @@ exact values, so a million fractions cost one table look-up each.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bilsh.errors import InvalidInputError
-from bilsh.theory._series import SUPREMUM
+from bilsh.theory._series import SUPREMUM, check_thresholds
 from bilsh.theory.distance import check_kernel, expected_hamming, hamming_gap
 from bilsh.theory.kernels import Floats, as_nonnegative, as_spectrum
 from bilsh.theory.spline import Spline
@@ -72,17 +74,73 @@ def distance_from_hamming(
         )
     if kernel == "angle":
         return p * np.pi
-    spline = _inverse_spline(kernel, thresholds, nu, _direction(shape, kernel))
-    top = SUPREMUM[thresholds]
-    inside = (p > 0) & (p < top)
-    safe = np.where(inside, p, 0.5 * top)
-    logit = np.log(safe / (top - safe))
-    low, high = spline.x[0], spline.x[-1]
-    u = spline(np.clip(logit, low, high))
-    # Beyond the table both ends are straight lines: power laws of the distance.
-    first, last = spline.end_slopes
-    u = u + first * np.minimum(logit - low, 0) + last * np.maximum(logit - high, 0)
-    return np.asarray(np.where(inside, np.exp(u), np.where(p > 0, np.inf, 0.0)))
+    return _inverse(kernel, thresholds, nu, _direction(shape, kernel))(p)
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """Distances as a function of fractions: ln s as a spline over ln(p / (P - p))."""
+
+    spline: Spline
+    top: float
+
+    def __call__(self, p: Floats) -> Floats:
+        """Return the distance with that expected fraction; inf from the supremum on."""
+        spline, top = self.spline, self.top
+        inside = (p > 0) & (p < top)
+        safe = np.where(inside, p, 0.5 * top)
+        logit = np.log(safe / (top - safe))
+        low, high = spline.x[0], spline.x[-1]
+        u = spline(np.clip(logit, low, high))
+        # Beyond the table both ends are straight lines: power laws of the distance.
+        first, last = spline.end_slopes
+        u = u + first * np.minimum(logit - low, 0) + last * np.maximum(logit - high, 0)
+        return np.asarray(np.where(inside, np.exp(u), np.where(p > 0, np.inf, 0.0)))
+
+
+def invert(
+    mismatch: Callable[[Floats], Floats], thresholds: str, gap: Callable[[Floats], Floats] | None = None
+) -> Inverse:
+    """Inverse of an expected fraction that rises strictly with the distance, built from its values.
+
+    Parameters
+    ----------
+    mismatch : function of distances (n,)
+    thresholds : {"random", "zero"}
+        Decides the supremum P.
+    gap : function of distances, optional
+        P - mismatch without cancellation, where it is known.
+
+    Examples
+    --------
+    >>> from bilsh.theory import expected_hamming
+    >>> inverse = invert(lambda s: expected_hamming(s, kernel="laplacian"), "random")
+    >>> inverse(expected_hamming([0.5], kernel="laplacian")).round(6)
+    array([0.5])
+    """
+    top = SUPREMUM[check_thresholds(thresholds)]
+    scale = np.exp(_grid())
+    p = mismatch(scale)
+    rest = top - p if gap is None else gap(scale)
+    # No float64 fraction lies closer to the supremum; a difference is told to 1e-12 of it.
+    keep = (rest > (1e-12 if gap is None else 1e-17)) & (p > 0)
+    logit, log_scale = np.log(p[keep] / rest[keep]), np.log(scale[keep])
+    # Where rounding has eaten the rise of p, there is nothing to invert.
+    rises = np.diff(logit, prepend=-np.inf) > 1e-9
+    first = len(rises) - int(np.argmin(rises[::-1])) if not rises.all() else 0
+    return Inverse(Spline.through(logit[first:], log_scale[first:]), top)
+
+
+def _grid() -> Floats:
+    """Ln s, finest where p bends, coarse where ln p is a straight line of ln s."""
+    pieces = (
+        (-41.5, -11.0, 0.1),
+        (-11.0, -3.0, 0.02),
+        (-3.0, 4.0, 0.01),
+        (4.0, 7.0, 0.02),
+        (7.0, 36.0, 0.25),
+    )
+    return np.concatenate([np.arange(*piece) for piece in pieces])
 
 
 def _direction(shape: ArrayLike | None, kernel: str) -> tuple[float, ...] | None:
@@ -112,27 +170,15 @@ def _direction(shape: ArrayLike | None, kernel: str) -> tuple[float, ...] | None
 
 
 @lru_cache(maxsize=64)
-def _inverse_spline(
-    kernel: str, thresholds: str, nu: float | None, direction: tuple[float, ...] | None
-) -> Spline:
-    """Cubic spline of ln s over ln(p / (P - p)), from exact values."""
-    # Finest where p bends, coarse where ln p is a straight line of ln s.
-    pieces = (
-        (-41.5, -11.0, 0.1),
-        (-11.0, -3.0, 0.02),
-        (-3.0, 4.0, 0.01),
-        (4.0, 7.0, 0.02),
-        (7.0, 36.0, 0.25),
-    )
-    u = np.concatenate([np.arange(*piece) for piece in pieces])
-    scale = np.exp(u)
-    if direction is None:
-        argument = scale
-    elif kernel == "bilinear":
-        argument = scale[:, None] ** 2 * np.array(direction)
-    else:
-        argument = scale[:, None] * np.array(direction)
-    p = expected_hamming(argument, kernel=kernel, thresholds=thresholds, nu=nu)
-    gap = hamming_gap(argument, kernel=kernel, thresholds=thresholds, nu=nu)
-    keep = gap > 1e-17  # no float64 fraction lies closer to the supremum
-    return Spline.through(np.log(p[keep] / gap[keep]), u[keep])
+def _inverse(kernel: str, thresholds: str, nu: float | None, direction: tuple[float, ...] | None) -> Inverse:
+    """Inverse of one of the laws, from exact values."""
+
+    def argument(scale: Floats) -> Floats:
+        if direction is None:
+            return scale
+        return np.asarray(scale[:, None] ** (2 if kernel == "bilinear" else 1) * np.array(direction))
+
+    def law(function: Callable[..., Floats]) -> Callable[[Floats], Floats]:
+        return lambda scale: function(argument(scale), kernel=kernel, thresholds=thresholds, nu=nu)
+
+    return invert(law(expected_hamming), thresholds, law(hamming_gap))

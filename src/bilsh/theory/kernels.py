@@ -42,7 +42,8 @@ def as_nonnegative(values: ArrayLike, name: str) -> Floats:
 def as_spectrum(spectrum: ArrayLike) -> Floats:
     r"""Check a spectrum: eigenvalues :math:`\lambda_j \ge 0` along the last axis.
 
-    Negative values that are rounding errors of an eigenvalue solver (below 1e-12 of the largest) become 0.
+    Negative values are refused, however small: a solver that returns them has lost the small eigenvalues too, while
+    :func:`spectrum_of` keeps them.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def as_spectrum(spectrum: ArrayLike) -> Floats:
 
     Examples
     --------
-    >>> as_spectrum([1, 0.5, -1e-17])
+    >>> as_spectrum([1, 0.5, 0])
     array([1. , 0.5, 0. ])
     """
     array = np.asarray(spectrum)
@@ -64,9 +65,6 @@ def as_spectrum(spectrum: ArrayLike) -> Floats:
             f"spectrum must have shape (..., r) with r >= 1; got shape {array.shape}. "
             "For one eigenvalue write [value]; for a pair of matrices use spectrum_of(X, Y)."
         )
-    if array.dtype.kind == "f":
-        largest = np.max(array, axis=-1, keepdims=True)
-        array = np.where((array < 0) & (array >= -1e-12 * largest), 0.0, array)
     return as_nonnegative(array, "spectrum")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +18,46 @@ from numpy.typing import NDArray
 
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdvice, InvalidInputError
 from bilsh.store import Batch, Store
-from bilsh.store.recipe import CODEBOOK, Recipe, Settings, read_recipe, write_recipe
+from bilsh.store.ids import as_names
+from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
 from bilsh.workflows.describing import make_descriptor
-from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, is_image
+from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
+from bilsh.workflows.resuming import position, rows_per_batch, same_settings, same_source
+from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension, is_image
 
 FIT_BYTES = 512 << 20
 FIT_IMAGES = 512
 CODEBOOK_IMAGES = 500
-BATCH_BYTES = 64 << 20
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
-METHODS = {
-    "default": "kernel or angle, whichever suits the data (see `bilsh advise`)",
-    "kernel": "kernel codes, scrambled orthogonal bilinear projection",
-    "angle": "sign codes, scrambled orthogonal bilinear projection",
-    "blsh-sik": "the paper: bilinear projections for shift-invariant kernels (Algorithm 1)",
-    "lsh-sik": "dense projections for shift-invariant kernels",
-    "lsh-angle": "dense projections, sign",
-    "bilinear-angle": "bilinear projections, sign",
-    "circulant-sik": "circulant projections for shift-invariant kernels",
-    "circulant-angle": "circulant projections, sign",
-    "hadamard-kernel": "Hadamard projections, kernel codes",
-    "hadamard-angle": "Hadamard projections, sign",
-}
-_BILINEAR = ("default", "kernel", "angle", "blsh-sik")
+DEFAULT = "default"
+"""The method that looks at the data and takes kernel or angle codes, see `bilsh advise`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run of :func:`encode` or :func:`add` did."""
+    """What a run of :func:`encode` or :func:`add` did.
+
+    Attributes
+    ----------
+    store : str
+    added : int
+        Items that the store has more than before.
+    written : int
+        Items that were encoded: those added, and those that replaced others.
+    items : int
+        What the store holds now.
+    resumed_at : int
+        Where a run that had been cut off went on.
+    skipped : tuple of (path, reason)
+    encoder, bits, fingerprint
+    """
 
     store: str
     added: int
+    written: int
     items: int
     resumed_at: int
     skipped: tuple[tuple[str, str], ...]
@@ -62,34 +68,19 @@ class Outcome:
 
 def make_encoder(settings: Settings, X: Any) -> Any:
     """Return the unfitted encoder that settings name; "default" looks at the data."""
-    import bilsh
     from bilsh.encoders import neighbourhood
-    from bilsh.encoders.estimators import NORM_RATIO_BOUNDARY
+    from bilsh.encoders.presets import METHODS
 
-    if settings.method not in METHODS:
-        raise InvalidInputError(f"method must be one of {', '.join(METHODS)}; got {settings.method!r}.")
-    if settings.oversampling is not None and settings.method not in _BILINEAR:
-        raise InvalidInputError(
-            f"oversampling is a setting of {', '.join(_BILINEAR)}; not of {settings.method}."
-        )
-    k, seed, m = settings.bits, settings.seed, settings.oversampling or 1
-    method = settings.method
-    if method == "default":
-        ratio = neighbourhood.measure(X, np.random.default_rng(seed)).norm_ratio
-        method = "angle" if ratio < NORM_RATIO_BOUNDARY else "kernel"
-    makers: dict[str, Callable[[], Any]] = {
-        "kernel": lambda: bilsh.KernelEncoder(k, projection=bilsh.Bilinear(m), random_state=seed),
-        "angle": lambda: bilsh.AngleEncoder(k, projection=bilsh.Bilinear(m), random_state=seed),
-        "blsh-sik": lambda: bilsh.blsh_sik(k, oversampling=m, random_state=seed),
-        "lsh-sik": lambda: bilsh.lsh_sik(k, random_state=seed),
-        "lsh-angle": lambda: bilsh.lsh_angle(k, random_state=seed),
-        "bilinear-angle": lambda: bilsh.bilinear_angle(k, random_state=seed),
-        "circulant-sik": lambda: bilsh.circulant_sik(k, random_state=seed),
-        "circulant-angle": lambda: bilsh.circulant_angle(k, random_state=seed),
-        "hadamard-kernel": lambda: bilsh.KernelEncoder(k, projection="hadamard", random_state=seed),
-        "hadamard-angle": lambda: bilsh.AngleEncoder(k, projection="hadamard", random_state=seed),
-    }
-    return makers[method]()
+    name = settings.method
+    if name == DEFAULT:
+        ratio = neighbourhood.measure(X, np.random.default_rng(settings.seed)).norm_ratio
+        name = "angle" if ratio < neighbourhood.NORM_RATIO_BOUNDARY else "kernel"
+    if name not in METHODS:
+        raise InvalidInputError(f"method must be one of {', '.join([DEFAULT, *METHODS])}; got {name!r}.")
+    if settings.oversampling is not None and not METHODS[name].oversampled:
+        able = ", ".join(each for each, method in METHODS.items() if method.oversampled)
+        raise InvalidInputError(f"oversampling is a setting of {able}; not of {name}.")
+    return METHODS[name].make(settings.bits, settings.oversampling or 1, settings.seed)
 
 
 def encode(
@@ -97,6 +88,8 @@ def encode(
     store: Path,
     settings: Settings,
     *,
+    ids: Path | None = None,
+    id_column: str | None = None,
     codebook: NDArray[np.float32] | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
@@ -111,6 +104,10 @@ def encode(
         Directory of the store. Where an unfinished run with the same settings and source is, it goes on.
     settings : Settings
         All that decides the bits.
+    ids : path, optional
+        File of ids, one per row of an array file, see :func:`bilsh.workflows.queries.read_ids`.
+    id_column : str, optional
+        Column or array of the source that holds the ids.
     codebook : float32 (c, 128), optional
         VLAD centres; without them they are learned from at most 500 of the images.
     jobs : int
@@ -126,11 +123,12 @@ def encode(
         raise InvalidInputError(f"batch must be at least 1; got {settings.batch}.")
     if not source.exists():
         raise DataNotFoundError(f"{source} does not exist. Check the path.")
+    given = _given_ids(source, ids, id_column)
     begun = read_recipe(store)
     if begun is not None:
-        _same_settings(begun, settings, store)
-        data = _open(source, settings, begun.codebook, jobs)
-        _same_source(begun, data, source, store)
+        same_settings(begun, settings, store)
+        data = _open(source, settings, begun.codebook, jobs, given, id_column)
+        same_source(begun, data, source, store)
         if codebook is not None and (begun.codebook is None or not np.array_equal(codebook, begun.codebook)):
             raise InvalidInputError(
                 f"{store} was begun with another codebook. Leave --codebook out to go on."
@@ -138,7 +136,7 @@ def encode(
         return _go_on(store, data, begun, jobs, say)
     if settings.describe == "vlad" and codebook is None and source.is_dir():
         codebook = _learn_codebook(source, settings, say)
-    data = _open(source, settings, codebook, jobs)
+    data = _open(source, settings, codebook, jobs, given, id_column)
     say("fitting the encoder", 0, 1)
     encoder = _fitted(data, settings)
     say("fitting the encoder", 1, 1)
@@ -153,59 +151,93 @@ def add(
     store: Path,
     source: Path,
     *,
-    ids: list[Any] | None = None,
+    ids: Path | None = None,
+    id_column: str | None = None,
+    upsert: bool = False,
     key: str | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Add an array file, an image or a folder of images to a store, in one transaction: all of it or nothing."""
+    """Add an array file, an image or a folder of images to a store, in one transaction: all of it or nothing.
+
+    Parameters
+    ----------
+    store, source : path
+    ids, id_column
+        As in :func:`encode`.
+    upsert : bool
+        Replace items whose ids are there already, instead of refusing them.
+    key : str, optional
+        Which array of the source.
+    jobs : int
+    progress : callable, optional
+    """
     say = progress or (lambda what, done, total: None)
     recipe = read_recipe(store)
-    with Store.open(store, mode="a") as target:
+    with open_store(store, "a") as target:
         if recipe is not None and not recipe.finished:
             raise BilshError(
                 f"{store} is not finished: run the `bilsh encode` that began it again first, so that it can go on."
             )
         before = len(target)
-        data = _addition(source, recipe, key, jobs)
-        if target.id_kind == "str" and ids is None and isinstance(data, ArraySource):
-            raise InvalidInputError(
-                f"the items of {store} have names; give one name per row with --ids FILE."
-            )
-        if ids is not None and isinstance(data, ArraySource) and len(ids) != data.rows:
-            raise InvalidInputError(f"{source} has {data.rows} rows; {len(ids)} ids were given.")
-        check_dimension(target, data.item_shape, source)
+        data = _addition(source, recipe, key, jobs, _given_ids(source, ids, id_column), id_column)
+        _check_ids(data, target, upsert)
+        check_dimension(target.coder.input_shape, data.item_shape, source)
         skipped: list[tuple[str, str]] = []
-        step = rows_per_batch(8192, data.item_shape)
-        target.add(_batches(data, step, ids, skipped, say), n_jobs=jobs)
-        return _outcome(target, store, len(target) - before, 0, skipped)
+        batches = _batches(data, rows_per_batch(8192, data.item_shape), skipped, say)
+        written = (target.upsert if upsert else target.add)(batches, n_jobs=jobs)
+        return _outcome(target, store, len(target) - before, written, 0, skipped)
 
 
-def rows_per_batch(batch: int, shape: tuple[int, ...]) -> int:
-    """Return how many items make a batch: at most `batch`, and at most 64 MiB of float32."""
-    return max(1, min(batch, BATCH_BYTES // (4 * int(np.prod(shape)))))
+def _given_ids(source: Path, ids: Path | None, id_column: str | None) -> list[Any] | None:
+    if ids is not None and id_column is not None:
+        raise InvalidInputError("give the ids in a file (--ids) or as a column (--id-column), not both.")
+    if (ids is not None or id_column is not None) and (source.is_dir() or is_image(source)):
+        raise InvalidInputError("images go by their path; --ids and --id-column are for array files.")
+    return None if ids is None else as_new_ids(read_ids(ids))
 
 
-def check_dimension(store: Store, shape: tuple[int, ...], source: Path) -> None:
-    """Refuse items of another size than the store's."""
-    wanted, found = store.coder.input_shape_, int(np.prod(shape))
-    if found != int(np.prod(wanted)) or (len(shape) == 2 and tuple(shape) != tuple(wanted)):
+def _check_ids(data: Source, target: Store, upsert: bool) -> None:
+    """Bring the ids of a source into the kind that the store has; refuse a source that lacks them."""
+    if not isinstance(data, ArraySource):
+        return
+    if data.ids is not None:
+        data.ids = parse_ids(target, list(data.ids)) if target.id_kind else data.ids
+    elif upsert:
+        raise InvalidInputError("to replace items their ids are needed: give --ids FILE or --id-column NAME.")
+    elif target.id_kind == "str":
         raise InvalidInputError(
-            f"{source} holds items of shape {tuple(shape)} ({found} values); those of the store have shape "
-            f"{tuple(wanted)} ({int(np.prod(wanted))} values)."
+            f"the items of {target.path} have names; give one name per row with --ids FILE or --id-column NAME."
         )
 
 
-def _open(source: Path, settings: Settings, codebook: NDArray[np.float32] | None, jobs: int) -> Source:
+def _open(
+    source: Path,
+    settings: Settings,
+    codebook: NDArray[np.float32] | None,
+    jobs: int,
+    ids: list[Any] | None,
+    id_column: str | None,
+) -> Source:
     if source.is_dir():
         if settings.describe != "vlad" and codebook is not None:
             raise InvalidInputError(f"a codebook belongs to describe='vlad'; got {settings.describe!r}.")
-        descriptor = make_descriptor(settings, codebook)
+        descriptor = make_descriptor(settings, codebook, asked=settings.describe)
         return ImageSource(source, descriptor, max_side=settings.max_side, jobs=jobs)
-    return ArraySource(source, settings.key)
+    data = ArraySource(source, settings.key, ids=ids, id_column=id_column)
+    if data.ids is not None:
+        as_names(data.ids, None)  # refuses doubles and empty names before a store is made
+    return data
 
 
-def _addition(source: Path, recipe: Recipe | None, key: str | None, jobs: int) -> Source:
+def _addition(
+    source: Path,
+    recipe: Recipe | None,
+    key: str | None,
+    jobs: int,
+    ids: list[Any] | None,
+    id_column: str | None,
+) -> ArraySource | ImageSource:
     if source.is_dir() or is_image(source):
         if recipe is None or not recipe.images:
             raise InvalidInputError(
@@ -220,7 +252,7 @@ def _addition(source: Path, recipe: Recipe | None, key: str | None, jobs: int) -
                 raise DataNotFoundError(f"{source} does not exist. Check the path.")
             data.paths, data.names = [source], [source.name]
         return data
-    return ArraySource(source, key)
+    return ArraySource(source, key, ids=ids, id_column=id_column)
 
 
 def _learn_codebook(source: Path, settings: Settings, say: Progress) -> NDArray[np.float32]:
@@ -264,35 +296,19 @@ def _create(store: Path, encoder: Any, settings: Settings) -> None:
             f"{store} is a store already, and not one that `bilsh encode` began. "
             "Add to it with `bilsh add`, or choose another place with -o."
         )
+    if store.exists() and (not store.is_dir() or any(store.iterdir())):
+        raise InvalidInputError(
+            f"{store} exists and is no store. Choose another place with -o, or empty it first."
+        )
     store.parent.mkdir(parents=True, exist_ok=True)
     Store.create(store, encoder, keep_vectors=settings.keep_vectors).close()  # type: ignore[arg-type]
-
-
-def _same_settings(begun: Recipe, settings: Settings, store: Path) -> None:
-    old, new = asdict(begun.settings), asdict(settings)
-    for name in old:
-        if old[name] != new[name]:
-            option = "--" + name.replace("_", "-")
-            raise InvalidInputError(
-                f"{store} was begun with {option} {old[name]}, now {new[name]} is asked for. "
-                "Go on with the same options, or choose another place with -o."
-            )
-
-
-def _same_source(begun: Recipe, data: Source, source: Path, store: Path) -> None:
-    # The path may differ: source and store may have been moved or mounted elsewhere.
-    if {**data.identity(), "path": None} != {**begun.source, "path": None}:
-        raise InvalidInputError(
-            f"{source} is not what {store} was begun with, or has changed since ({begun.source['path']}). "
-            "Add further items with `bilsh add`, or choose another place with -o."
-        )
 
 
 def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -> Outcome:
     step = rows_per_batch(recipe.settings.batch, data.item_shape)
     skipped: list[tuple[str, str]] = []
     with Store.open(path, mode="a", log=False) as store:
-        at = begin = _position(store, recipe, data)
+        at = begin = position(store, recipe, data)
         before = len(store)
         say("encoding", at, data.rows)
         while at < data.rows:
@@ -305,46 +321,27 @@ def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -
             say("encoding", at, data.rows)
         if not recipe.finished:
             write_recipe(path, replace(recipe, finished=True))
-        return _outcome(store, path, len(store) - before, begin, skipped)
+        added = len(store) - before
+        return _outcome(store, path, added, added, begin, skipped)
 
 
-def _position(store: Store, recipe: Recipe, data: Source) -> int:
-    """Return the first item of the source that no committed batch covers."""
-    if recipe.finished:
-        return recipe.rows
-    if not isinstance(data, ImageSource):
-        return min(store.next_id, recipe.rows)
-    if store.next_id == 0:
-        return 0
-    # Unreadable images have no row, so rows do not tell the place; the last name does, as batches are whole.
-    last = store.external_ids(np.array([store.next_id - 1]))[0]
-    if last not in data.names:
-        raise BilshError(
-            f"{store.path} lost its last image ({last}) before the run was finished, so the run cannot go on. "
-            "Choose another place with -o."
-        )
-    step = rows_per_batch(recipe.settings.batch, data.item_shape)
-    return min((data.names.index(last) // step + 1) * step, recipe.rows)
-
-
-def _batches(
-    data: Source, step: int, ids: list[Any] | None, skipped: list[tuple[str, str]], say: Progress
-) -> Iterator[Batch]:
-    """Read a source batch by batch; ids that were given go before the names that it has itself."""
+def _batches(data: Source, step: int, skipped: list[tuple[str, str]], say: Progress) -> Iterator[Batch]:
+    """Read a source batch by batch."""
     for start in range(0, data.rows, step):
         stop = min(start + step, data.rows)
         piece: Piece = data.read(start, stop)
         skipped.extend((str(item.path), item.reason) for item in piece.skipped)
-        yield Batch(piece.X, piece.ids if ids is None else ids[start:stop])
+        yield Batch(piece.X, piece.ids)
         say("encoding", stop, data.rows)
 
 
 def _outcome(
-    store: Store, path: Path, added: int, resumed_at: int, skipped: list[tuple[str, str]]
+    store: Store, path: Path, added: int, written: int, resumed_at: int, skipped: list[tuple[str, str]]
 ) -> Outcome:
     return Outcome(
         store=str(path),
         added=added,
+        written=written,
         items=len(store),
         resumed_at=resumed_at,
         skipped=tuple(skipped),
@@ -354,4 +351,4 @@ def _outcome(
     )
 
 
-__all__ = ["CODEBOOK", "METHODS", "Outcome", "Settings", "add", "encode"]
+__all__ = ["DEFAULT", "Outcome", "Settings", "add", "encode"]

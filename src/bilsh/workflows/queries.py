@@ -1,113 +1,188 @@
-"""Asking a store: queries from array files, from photographs, or by the id of an item."""
+"""Asking a store: queries from array files, from photographs, or by the ids of items."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.codes import Neighbors
-from bilsh.errors import InvalidInputError
-from bilsh.estimates.intervals import estimate_distances
-from bilsh.search.index import search_segments
+from bilsh.datasets.arrays import open_rows
+from bilsh.datasets.files import existing, read_npy
+from bilsh.datasets.images import SkippedImage
+from bilsh.descriptors.folder import describe_image
+from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.search.request import Mode
+from bilsh.search.results import Matches, Neighbors
 from bilsh.store import Store
+from bilsh.store.recipe import Recipe, read_recipe
+from bilsh.workflows.describing import make_descriptor
+from bilsh.workflows.sources import check_dimension, check_finite, is_image
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to a store.
+
+    Attributes
+    ----------
+    query : path, optional
+        Array file of (n, d), (n, d_w, d_v) or a single (d,); or an image. Either this or `ids` is given.
+    ids : list of str, optional
+        Items of the store: find those like them.
+    key : str, optional
+        Which array of the query's file.
+    k, mode, radius, rerank
+        As in :meth:`bilsh.Store.search`.
+    where : path, optional
+        File of ids; only these items are searched.
+    jobs : int
+        Threads.
+    """
+
+    query: Path | None = None
+    ids: list[str] | None = None
+    key: str | None = None
+    k: int = 10
+    mode: Mode = "auto"
+    radius: int | None = None
+    rerank: bool = False
+    where: Path | None = None
+    jobs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer: hits, and a name for each query."""
+
+    hits: Neighbors | Matches
+    queries: list[str]
+
+
+def open_store(path: Path, mode: Literal["r", "a"] = "r") -> Store:
+    """Open a store, or say what is there instead."""
+    check_place(path)
+    return Store.open(path, mode)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place where no store can be."""
+    if not path.exists():
+        raise DataNotFoundError(f"there is no store at {path}. Make one with `bilsh encode`.")
+    if not path.is_dir():
+        raise InvalidInputError(
+            f"{path} is a file; a store is a directory. Make one of it with `bilsh encode` or `bilsh import`."
+        )
+
+
+def ask(store: Store, asked: Asked) -> Found:
+    """Search a store; ids in the answer are the caller's."""
+    settings: dict[str, Any] = {
+        "mode": asked.mode,
+        "radius": asked.radius,
+        "rerank": asked.rerank,
+        "n_jobs": asked.jobs,
+    }
+    if store.keep_vectors is None:
+        _check_without_vectors(store, asked)
+    if asked.where is not None:
+        settings["where"] = parse_ids(store, read_ids(asked.where))
+    if asked.query is None:
+        ids = parse_ids(store, asked.ids or [])
+        hits: Neighbors | Matches = store.search(k=asked.k, ids=ids, **settings)
+        names = [str(item) for item in ids]
+    else:
+        Q = query_items(store, asked.query, asked.key)
+        hits = store.search(Q, asked.k, **settings)
+        names = [str(asked.query)] if is_image(asked.query) else [str(row) for row in range(len(Q))]
+    return Found(hits, names)
+
+
+def _check_without_vectors(store: Store, asked: Asked) -> None:
+    if asked.rerank:
+        raise InvalidInputError(
+            f"--rerank compares the items themselves, and {store.path} keeps only their codes. Leave it out, or encode "
+            "again with --keep-vectors."
+        )
+    if asked.ids is not None and asked.mode == "asymmetric":
+        raise InvalidInputError(
+            f"--mode asymmetric needs the query's real values, and {store.path} keeps only codes. Leave it out, "
+            "or ask with --query."
+        )
 
 
 def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any]:
-    """Read queries (n, ...) from a file: rows of an array, or a photograph described as the store's images were.
-
-    Parameters
-    ----------
-    store : Store
-    path : path
-        Array file of (n, d), (n, d_w, d_v) or a single (d,); or an image.
-    key : str, optional
-        Which array of an .npz, HDF5 or Parquet file.
-    """
-    from bilsh.workflows.ingest import check_dimension
-    from bilsh.workflows.sources import check_finite, describe_image, is_image, open_rows
-
+    """Read queries (n, ...) from a file: rows of an array, or a photograph described as the store's images were."""
     if is_image(path):
-        from bilsh.datasets.images import SkippedImage
-        from bilsh.store.recipe import read_recipe
-        from bilsh.workflows.describing import make_descriptor
-
-        recipe = read_recipe(store.path)
-        if recipe is None or not recipe.images:
+        existing(path)
+        recipe = image_recipe(store)
+        if recipe is None:
             raise InvalidInputError(
                 f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
                 "Describe it yourself and pass an array file."
             )
-        found = describe_image(
-            path, make_descriptor(recipe.settings, recipe.codebook), recipe.settings.max_side
-        )
+        descriptor = make_descriptor(recipe.settings, recipe.codebook)
+        found = describe_image(path, descriptor, recipe.settings.max_side)
         if isinstance(found, SkippedImage):
             raise InvalidInputError(f"{path}: {found.reason}.")
         return found[None]
-    rows = open_rows(path, key)
-    items = np.asarray(rows[:])
+    items = np.asarray(open_rows(path, key)[:])
     if items.ndim == 1:
         items = items[None]
-    if items.ndim not in (2, 3):
+    if items.ndim not in (2, 3) or 0 in items.shape:
         raise InvalidInputError(f"{path} has shape {items.shape}; expected (n, d), (n, d_w, d_v) or (d,).")
     check_finite(items, path)
-    check_dimension(store, items.shape[1:], path)
+    check_dimension(store.coder.input_shape, items.shape[1:], path)
     return items
 
 
-def parse_ids(store: Store, ids: list[str]) -> list[Any]:
-    """Turn ids from text into what the store uses: integers or strings."""
-    if store.id_kind == "str":
-        return list(ids)
-    try:
-        return [int(item) for item in ids]
-    except ValueError as error:
-        raise InvalidInputError(f"the ids of {store.path} are integers; {error}.") from None
-
-
-def search(store: Store, Q: Any, k: int = 10, *, of_codes: bool = False, **settings: Any) -> Neighbors:
-    """Search a store; ids in the answer are the caller's.
-
-    Parameters
-    ----------
-    store : Store
-    Q : array (q, d) or (q, d_w, d_v), or with `of_codes` codes (q, n_bytes)
-    k : int
-    of_codes : bool
-        Queries are codes of the store's encoder, as for "items like this one".
-    **settings
-        As in :func:`bilsh.search.index.search_segments`.
-    """
-    if not of_codes:
-        return store.search(Q, k, **settings)
-    hits = search_segments(store.segments, None, Q, k, n_bits=store.n_bits, **settings)
-    hits = _with_similarity(hits, store.coder)
-    if isinstance(hits.ids, list):
-        return replace(hits, ids=[store.external_ids(ids) for ids in hits.ids])
-    return replace(hits, ids=store.external_ids(hits.ids))
-
-
-def _with_similarity(hits: Neighbors, encoder: Any) -> Neighbors:
-    """Add what the distances mean; the same quantity that a search by items tells."""
-    of = "angle" if encoder.kind == "angle" else "kernel"
-    if isinstance(hits.ids, list):
-        told = [estimate_distances(distances, encoder, of=of) for distances in hits.distances]
-        return replace(hits, similarity=[t.value for t in told], interval=[t.sampling_interval for t in told])
-    found = estimate_distances(hits.distances, encoder, of=of)
-    return replace(hits, similarity=found.value, interval=found.sampling_interval)
+def image_recipe(store: Store) -> Recipe | None:
+    """Return how the images of a store were described; None where it was not made from images."""
+    recipe = read_recipe(store.path)
+    return recipe if recipe is not None and recipe.images else None
 
 
 def read_ids(path: Path) -> list[Any]:
     """Read ids from a file: integers of an .npy, or text with one id per line."""
     if path.suffix.lower() == ".npy":
-        from bilsh.datasets.files import read_npy
-
         numbers = read_npy(path)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
             raise InvalidInputError(f"{path} holds {numbers.dtype} {numbers.shape}; expected integers (n,).")
         return [int(number) for number in numbers]
-    lines = path.read_text("utf-8").splitlines()
+    try:
+        lines = existing(path).read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise InvalidInputError(
+            f"{path} is not a text of ids, one per line (UTF-8), nor an .npy file. Convert it first."
+        ) from None
     return [line for line in lines if line]
+
+
+def parse_ids(store: Store, ids: list[Any]) -> list[Any]:
+    """Turn ids into what the store uses: integers or strings."""
+    if store.id_kind == "str":
+        return [str(item) for item in ids]
+    return _integers(ids, f"the ids of {store.path} are integers")
+
+
+def as_new_ids(ids: list[Any]) -> list[Any]:
+    """Turn ids for a new store into integers where every one of them is written as one, else into strings."""
+    if all(isinstance(item, int) or _INTEGER.fullmatch(item) for item in ids):
+        return _integers(ids, "ids that are numbers must be integers")
+    return [str(item) for item in ids]
+
+
+def _integers(ids: list[Any], rule: str) -> list[int]:
+    for item in ids:
+        if not isinstance(item, int) and not _INTEGER.fullmatch(item):
+            raise InvalidInputError(f"{rule}; got {item!r}.")
+    numbers = [int(item) for item in ids]
+    for number in numbers:
+        if not -(2**63) <= number < 2**63:
+            raise InvalidInputError(f"{rule} of 64 bits; got {number}.")
+    return numbers

@@ -7,17 +7,17 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets import files
-from bilsh.datasets.images import SUFFIXES, SkippedImage, images, read_gray
+from bilsh.datasets.arrays import open_rows, read_column
+from bilsh.datasets.images import SUFFIXES, SkippedImage, images
+from bilsh.descriptors.folder import describe_image
 from bilsh.descriptors.kinds import Descriptor
-from bilsh.errors import DataNotFoundError, InvalidInputError, optional
+from bilsh.errors import InvalidInputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Piece:
     ----------
     X : array (n, d) or (n, d_w, d_v)
         Finite numbers.
-    ids : list of n str, or None
-        Names of the items; None where they go by their row number.
+    ids : n integers or strings, or None
+        Ids of the items; None where they go by their row number.
     skipped : tuple of SkippedImage
         Images that gave no item, and why.
     """
 
     X: NDArray[Any]
-    ids: list[str] | None
+    ids: Any
     skipped: tuple[SkippedImage, ...] = ()
 
 
@@ -61,11 +61,24 @@ class Source(Protocol):
 
 
 class ArraySource:
-    """Rows of an array file: mapped where the format allows it, else read in pieces (Parquet, chunked HDF5)."""
+    """Rows of an array file: mapped where the format allows it, else read in pieces (Parquet, chunked HDF5).
 
-    def __init__(self, path: Path, key: str | None = None) -> None:
-        self.path, self.key = path, key
-        self._rows = open_rows(path, key)
+    Parameters
+    ----------
+    path : path
+    key : str, optional
+        Which array, see :func:`bilsh.datasets.load`.
+    ids : sequence of int or str, optional
+        One id per row; by default rows go by their number.
+    id_column : str, optional
+        Column or array of the file that holds the ids.
+    """
+
+    def __init__(
+        self, path: Path, key: str | None = None, *, ids: Any = None, id_column: str | None = None
+    ) -> None:
+        self.path = path
+        self._rows = open_rows(path, key, ids=id_column)
         shape = tuple(int(size) for size in self._rows.shape)
         if len(shape) not in (2, 3) or 0 in shape[1:]:
             raise InvalidInputError(
@@ -74,6 +87,9 @@ class ArraySource:
         if not shape[0]:
             raise InvalidInputError(f"{path} has shape {shape}: it holds no items.")
         self._shape = shape
+        self.ids = ids if id_column is None else read_column(path, id_column)
+        if self.ids is not None and len(self.ids) != shape[0]:
+            raise InvalidInputError(f"{path} has {shape[0]:,} rows; {len(self.ids):,} ids were given.")
 
     @property
     def rows(self) -> int:
@@ -89,7 +105,7 @@ class ArraySource:
         """Read rows [start, stop); NaN and infinity are refused with their place."""
         X = np.asarray(self._rows[start:stop])
         check_finite(X, self.path, start)
-        return Piece(X, None)
+        return Piece(X, None if self.ids is None else self.ids[start:stop])
 
     def sample(self, rows: int) -> NDArray[Any]:
         """Return at most `rows` rows, evenly spread; a view of a mapped file."""
@@ -107,14 +123,18 @@ class ArraySource:
             self.read(start, start + step)
 
     def identity(self) -> dict[str, Any]:
-        """Return path, size and time of change."""
+        """Return path, size and time of change, and a checksum of ids that were given."""
         state = self.path.stat()
-        return {
+        found = {
             "path": str(self.path.resolve()),
             "bytes": state.st_size,
             "changed": state.st_mtime_ns,
             "shape": list(self._shape),
         }
+        if self.ids is not None:
+            listed = json.dumps([str(item) for item in self.ids]).encode()
+            found["ids"] = hashlib.sha256(listed).hexdigest()
+        return found
 
 
 class ImageSource:
@@ -168,17 +188,6 @@ class ImageSource:
         )
 
 
-def describe_image(
-    path: Path, descriptor: Descriptor, max_side: int | None
-) -> NDArray[np.float32] | SkippedImage:
-    """Describe one image, or say why that is not possible."""
-    image = read_gray(path, max_side)
-    if isinstance(image, SkippedImage):
-        return image
-    matrix = descriptor.compute(image)
-    return SkippedImage(path, "no local features") if matrix is None else matrix
-
-
 def is_image(path: Path) -> bool:
     """Tell by its suffix whether a file is an image."""
     return path.suffix.lower() in SUFFIXES
@@ -201,80 +210,11 @@ def check_finite(X: NDArray[Any], path: Path, first_row: int = 0) -> None:
     raise InvalidInputError(f"{path}: {where} (from 0) is {name}. Remove or impute such values first.")
 
 
-def open_rows(path: Path, key: str | None = None) -> Any:
-    """Open an array file; what comes back has a shape and gives rows by slices."""
-    if not path.exists():
-        raise DataNotFoundError(f"{path} does not exist. Check the path.")
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return ParquetRows(path, key)
-    if suffix in (".h5", ".hdf5"):
-        return _hdf5_rows(path, key)
-    return files.load(path, key=key)
-
-
-class ParquetRows:
-    """Vectors of a Parquet file, one row group in memory at a time."""
-
-    def __init__(self, path: Path, key: str | None) -> None:
-        parquet = optional("pyarrow.parquet", "Reading Parquet files")
-        with files._parsing(path, "Parquet"):
-            self._path, self._file = path, parquet.ParquetFile(path, memory_map=True)
-            schema = self._file.schema_arrow
-            lists = [
-                f.name for f in schema if str(f.type).startswith(("list", "fixed_size_list", "large_list"))
-            ]
-            self._list = key is not None or bool(lists)
-            self._columns = [files._choose(key, lists, path)] if self._list else list(schema.names)
-            groups = [self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)]
-            self._starts = [0, *np.cumsum(groups, dtype=np.int64).tolist()]
-            self._last: tuple[int, NDArray[Any]] | None = None
-            width = self._group(0).shape[1] if groups else 0
-        self.shape = (self._starts[-1], width)
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        start, stop, _ = rows.indices(self.shape[0])
-        parts = [
-            self._group(number)[max(start - first, 0) : stop - first]
-            for number, (first, last) in enumerate(pairwise(self._starts))
-            if first < stop and last > start
-        ]
-        return np.concatenate(parts)
-
-    def _group(self, number: int) -> NDArray[Any]:
-        if self._last is None or self._last[0] != number:
-            with files._parsing(self._path, "Parquet"):
-                table = self._file.read_row_group(number, columns=self._columns)
-                self._last = number, self._as_array(table)
-        return self._last[1]
-
-    def _as_array(self, table: Any) -> NDArray[Any]:
-        if not self._list:
-            columns = [files._numeric(c.to_numpy(), f"a column of {self._path}") for c in table.columns]
-            return np.stack(columns, axis=1)
-        column = table.column(0).combine_chunks()
-        values = column.flatten().to_numpy(zero_copy_only=False)
-        rows = len(column)
-        if column.null_count or not rows or len(values) % rows or len(values) // rows != _width(column, rows):
-            raise InvalidInputError(
-                f"Column {self._columns[0]} of {self._path} has missing lists or lists of different lengths."
-            )
-        return files._numeric(values, f"column {self._columns[0]} of {self._path}").reshape(rows, -1)
-
-
-def _width(column: Any, rows: int) -> int:
-    compute = optional("pyarrow.compute", "Reading Parquet files")
-    lengths = compute.list_value_length(column).unique()
-    return int(lengths[0].as_py()) if len(lengths) == 1 else -1
-
-
-def _hdf5_rows(path: Path, key: str | None) -> Any:
-    h5py = optional("h5py", "Reading HDF5 files")
-    with files._parsing(path, "HDF5"):
-        source = h5py.File(path, "r")
-        own = [n for n in source if isinstance(source.get(n, getlink=True), h5py.HardLink)]
-        names = [n for n in own if isinstance(source[n], h5py.Dataset)]
-        dataset = source[files._choose(key, names, path, preferred="train")]
-        if dataset.chunks and dataset.dtype.kind in "fiub" and not (dataset.external or dataset.is_virtual):
-            return dataset
-    return files.read_hdf5(path, key)
+def check_dimension(wanted: tuple[int, ...], shape: tuple[int, ...], source: Path) -> None:
+    """Refuse items of another shape than those of the store; vectors may stand for matrices of as many values."""
+    found, needed = int(np.prod(shape)), int(np.prod(wanted))
+    if found != needed or (len(shape) == 2 and tuple(shape) != tuple(wanted)):
+        raise InvalidInputError(
+            f"{source} holds items of shape {tuple(shape)} ({found} values); those of the store have shape "
+            f"{tuple(wanted)} ({needed} values)."
+        )

@@ -1,8 +1,0 @@
-"""``python -m bilsh.benchmark``."""
-
-import sys
-
-from bilsh.benchmark.program import main
-
-if __name__ == "__main__":
-    sys.exit(main())

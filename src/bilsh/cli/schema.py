@@ -1,0 +1,118 @@
+"""The JSON answers of the commands, version 1: which keys each has, and what they hold.
+
+Every answer also has "schema" (1) and "command". A key is always there; what is not known or does not apply is null.
+Keys are added without notice; one is removed or changes its meaning only with a new number. docs/cli.md shows this
+table, and the tests compare it with every answer they see.
+"""
+
+from __future__ import annotations
+
+ANSWERS: dict[str, dict[str, str]] = {
+    "encode": {
+        "store": "path",
+        "added": "items that the store has more than before",
+        "written": "items encoded: added ones, and those that replaced others",
+        "items": "items in the store now",
+        "resumed_at": "item at which a run that was cut off went on, 0 for a new one",
+        "skipped": "list of [path, reason]",
+        "encoder": "angle or kernel",
+        "bits": "length of a code",
+        "fingerprint": "of the encoder",
+    },
+    "search": {
+        "store": "path",
+        "version": "of the store that was searched",
+        "items": "items in the store",
+        "bits": "length of a code",
+        "mode": "how it was searched",
+        "quantity": "what similarity is: cosine, kernel, ...",
+        "confidence": "of the intervals",
+        "results": "list of {query, neighbors}",
+        "html": "path of the page, null without --html",
+    },
+    "delete": {"deleted": "items deleted", "asked": "different ids given", "items": "items left"},
+    "info": {
+        "path": "of the store",
+        "items": "living items",
+        "deleted_rows": "rows that wait for compaction",
+        "bits": "length of a code",
+        "encoder": "angle or kernel",
+        "projection": "dense, bilinear, circulant or hadamard",
+        "input_shape": "shape of an item",
+        "norm_ratio": "norm of the centred data over the distance to the 10th neighbour",
+        "parameter_bytes": "size of the encoder's parameters",
+        "fingerprint": "of the encoder",
+        "ids": "int, str, or null before the first item",
+        "keep_vectors": "float32, float16 or null",
+        "segments": "number of segment files",
+        "bytes_on_disk": "of all files",
+        "version": "newest version",
+        "versions": "versions kept",
+        "source": "path that `bilsh encode` read, or null",
+        "described_by": "descriptor of images, or null",
+        "finished": "whether `bilsh encode` came to its end, null for other stores",
+    },
+    "verify": {
+        "ok": "true; damage is exit code 3",
+        "version": "version checked",
+        "files": "number of files",
+        "bytes": "their size",
+        "quick": "whether only sizes and headers were checked",
+    },
+    "compact": {
+        "items": "living items",
+        "bytes_before": "size of the segments before",
+        "bytes_after": "and after",
+        "version": "new version",
+    },
+    "repair": {
+        "version": "new version, null for a list",
+        "from": "version gone back to, null for a list",
+        "versions": "list of {version, time, items, problem}",
+    },
+    "export": {
+        "items": "items written",
+        "bits": "length of a code",
+        "skipped": "items left out because they are damaged",
+        "files": "files written",
+    },
+    "import": {
+        "items": "codes added",
+        "bits": "length of a code",
+        "store": "path",
+        "checked": "whether the file's own digests were there and right",
+    },
+    "datasets": {"datasets": "list of {name, items, shape, where}", "files": "files written"},
+    "demo": {"rows": "table of the methods", "report": "path", "store": "path"},
+    "reproduce": {
+        "figures": "names",
+        "size": "quick or full",
+        "report": "path",
+        "files": "files written",
+        "failures": "{figure: reason}",
+    },
+    "bench": {"size": "full, quick or smoke", "output": "folder", "files": "files written"},
+}
+ANSWERS["add"] = ANSWERS["encode"]
+
+NEIGHBOR = {
+    "rank": "from 1",
+    "id": "integer or text",
+    "distance": "differing bits",
+    "exact_distance": "between the vectors, null without --rerank",
+    "similarity": "the quantity as the codes tell it; grows with nearness",
+    "interval": "[low, high] of the similarity",
+}
+"""Keys of each neighbor in the results of a search."""
+
+
+def markdown() -> str:
+    """Return the table of all keys, as docs/cli.md has it."""
+    lines = ["| command | key | holds |", "|---|---|---|"]
+    shown = {
+        "encode, add" if name == "encode" else name: keys for name, keys in ANSWERS.items() if name != "add"
+    }
+    for command, keys in shown.items():
+        for number, (key, meaning) in enumerate(keys.items()):
+            lines.append(f"| {command if not number else ''} | `{key}` | {meaning} |")
+    return "\n".join(lines)

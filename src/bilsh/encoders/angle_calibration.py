@@ -1,0 +1,89 @@
+"""Sign codes: the fraction of differing bits tells the angle (eq. 2)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import erf
+from statistics import NormalDist
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from bilsh.encoders.calibration import Calibration, Floats, Values, Weights, signed
+from bilsh.theory.scores import ScoreLaw
+
+if TYPE_CHECKING:
+    from bilsh.encoders.coder import Coder
+
+SHORTEST = 0.1
+"""Lengths of projection vectors below are taken for this one; they are rare."""
+
+
+_PHASES = 128
+"""Projections that stand for all of a query."""
+
+
+class AngleCalibration(Calibration):
+    r"""Two codes differ in a fraction theta / pi of their bits (eq. 2).
+
+    Exact for dense projections, approximate for structured ones. Orthogonal vectors in d dimensions repel: the part
+    of a bit's mismatch that is quadratic in w has variance sin(theta)^2 / pi^2 and a correlation of
+    -d / ((d - 1)(d + 2)) between two of them. Other bits are counted as independent.
+
+    Parameters
+    ----------
+    coder : AngleCoder
+    """
+
+    quantities: ClassVar[tuple[str, ...]] = ("angle", "cosine")
+    similarity: ClassVar[str] = "cosine"
+
+    def __init__(self, coder: Coder) -> None:
+        super().__init__(coder)
+        count, d = coder.projection.orthogonal_pairs(coder.outputs)
+        self._repulsion = count * d / max((d - 1) * (d + 2), 1)
+        lengths = coder.projection.lengths(coder.outputs)
+        self._lengths = None if lengths is None else np.maximum(lengths, SHORTEST)
+
+    def primary(self, fraction: Floats) -> Floats:
+        """Angle in radians at which the expected fraction is `fraction`."""
+        return np.pi * fraction
+
+    def fraction_at(self, primary: Floats) -> Floats:
+        """Expected fraction of differing bits at an angle."""
+        return primary / np.pi
+
+    def convert(self, primary: Floats, quantity: str) -> Floats:
+        """Angle to the quantity asked for."""
+        return np.asarray(np.cos(primary)) if quantity == "cosine" else primary
+
+    def effective_bits(self, fraction: Floats) -> Floats:
+        """Independent bits the code is worth where the expected fraction is `fraction`."""
+        single = self.n_bits * fraction * (1 - fraction)
+        total = single - self._repulsion * np.square(np.sin(np.pi * fraction) / np.pi)
+        bits = np.full(fraction.shape, float(self.n_bits))
+        return np.asarray(np.divide(self.n_bits * single, total, out=bits, where=total > 0))
+
+    def score_weights(self, values: Values) -> Weights:
+        """Score sum u_r (2 h_r - 1), u over the length of its vector, which the query knows."""
+        return signed(values if self._lengths is None else (values / self._lengths).astype(np.float32))
+
+    @cached_property
+    def score_law(self) -> ScoreLaw:
+        """The query's projections are Gaussian; an item at angle theta has a 1 with probability Phi(u cot theta)."""
+        u = np.array([NormalDist().inv_cdf((i + 0.5) / _PHASES) for i in range(_PHASES)])
+        fraction = np.linspace(0.0, 0.5, 65)[1:]
+
+        def probability(number: int) -> Floats:
+            return _normal_cdf(u / np.tan(np.pi * fraction[number]))
+
+        bits = self.effective_bits(fraction)
+        return ScoreLaw.from_bits(fraction, 2 * u, 0.5, (u >= 0).astype(np.float64), probability, bits)
+
+    def unrelated_bits(self) -> Floats:
+        """Signs of unrelated items are even."""
+        return np.full(self.n_bits, 0.5)
+
+
+def _normal_cdf(z: Floats) -> Floats:
+    return np.array([0.5 * (1 + erf(value / np.sqrt(2))) for value in z])

@@ -1,0 +1,266 @@
+"""One search, step by step: read the query, find by a mode, order by exact distances, say what the hits mean.
+
+Index and store alike are segments (:mod:`bilsh.search.scan`); this is all that happens
+between a request and its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.codes import Codes, check_widths
+from bilsh.encoders.calibration import Weights
+from bilsh.encoders.coder import Coder
+from bilsh.encoders.sampling import score_fractions
+from bilsh.errors import InvalidInputError
+from bilsh.estimates.evidence import Evidence
+from bilsh.search.request import Request
+from bilsh.search.results import Explanation, Matches, Neighbors
+from bilsh.search.scan import Found, Memory, Scan, Segment, Tally
+from bilsh.theory.hits import WINDOW
+
+Floats = NDArray[np.float64]
+UNSAMPLED = (
+    "intervals rest on a model alone: this encoder saw too few data at fit, or was made by version 0.1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Queries in all the forms that a search may need, each made once.
+
+    Attributes
+    ----------
+    codes : uint8 array (q, n_bytes)
+    values : float32 array (q, n_bits) or None
+        Real values behind the bits, where the ranking uses them.
+    vectors : array (q, ...) or None
+        The descriptors, where there are any.
+    """
+
+    codes: Codes
+    values: NDArray[np.float32] | None = None
+    vectors: NDArray[Any] | None = None
+
+    @classmethod
+    def of_descriptors(cls, Q: Any, coder: Coder, request: Request) -> Query:
+        """Project once; the bits follow from the real values where these are needed."""
+        start = Q if isinstance(Q, np.ndarray) else np.asarray(Q) if not hasattr(Q, "toarray") else Q
+        if request.radius is None and request.mode in ("auto", "asymmetric"):
+            values = coder.values(start, n_jobs=request.n_jobs)
+            return cls(coder.quantize(values), values, start)
+        return cls(coder.encode(start, n_jobs=request.n_jobs), None, start)
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What a mode found: ids and Hamming distances in order, why that way, and what there is to estimate from."""
+
+    found: Found
+    mode: str
+    reason: str
+    scores: Floats | None = None
+    weights: Weights | None = None
+
+
+def search(
+    segments: Sequence[Segment],
+    alive: Sequence[Codes | None],
+    query: Query,
+    request: Request,
+    *,
+    n_bits: int,
+    coder: Coder | None,
+    memory: Memory,
+) -> Neighbors | Matches:
+    """Answer a request.
+
+    Parameters
+    ----------
+    segments : sequence of Segment
+    alive : sequence of packed bitmaps, or None where all rows count
+    query : Query
+    request : Request
+    n_bits : int
+        Length of the codes.
+    coder : Coder or None
+        Says what distances mean; None for codes of unknown origin.
+    memory : Memory
+        Whether prefixes paid before.
+    """
+    if segments:
+        width = sum(slab.shape[1] for slab in segments[0].slabs)
+        check_widths(query.codes, np.empty((0, width), dtype=np.uint8), "queries", "codes")
+    scan = Scan(segments, alive, n_bits, request.threads, memory, Tally())
+    if request.radius is not None:
+        return _within(scan, query, request, coder)
+    if query.values is not None and coder is not None:
+        hits = (_asymmetric if request.mode == "asymmetric" else _auto)(scan, query, request, coder)
+    elif request.mode == "asymmetric":
+        raise InvalidInputError(
+            "an asymmetric search needs the query's real values, hence descriptors and the encoder; these queries are "
+            "codes. Use mode='auto'."
+        )
+    elif request.mode == "hamming":
+        # As many again as intervals want to know; a full scan finds them on its way.
+        found = scan.top_k(query.codes, max(_count(scan, request), min(WINDOW, max(1, scan.n_items))))
+        hits = Hits(found, "hamming", "asked for: the exact answer by a full scan")
+    else:
+        hits = _progressive(scan, query, request)
+    ids, distances = hits.found
+    order = np.broadcast_to(np.arange(min(request.k, ids.shape[1])), (len(ids), min(request.k, ids.shape[1])))
+    exact = None
+    if request.reranks:
+        order, exact = _rerank(scan, request, query, ids)
+    evidence = None if coder is None else _evidence(scan, coder, query, hits, order)
+    return Neighbors(
+        np.take_along_axis(ids, order, axis=1),
+        np.take_along_axis(distances, order, axis=1),
+        exact,
+        evidence,
+        request.confidence,
+        _explanation(scan, hits.mode, hits.reason, query, evidence),
+    )
+
+
+def _count(scan: Scan, request: Request) -> int:
+    """How many to find. More than all is all; where there is nothing, the scans still need a number they accept."""
+    wanted = request.wanted if request.reranks else request.k
+    return min(wanted, max(1, scan.n_items))
+
+
+def _progressive(scan: Scan, query: Query, request: Request) -> Hits:
+    found, reason = scan.progressive(query.codes, _count(scan, request), request.delta)
+    return Hits(found, "progressive", reason)
+
+
+def _auto(scan: Scan, query: Query, request: Request, coder: Coder) -> Hits:
+    """The nearest by prefixes, then the best of them by the query's real values; re-ranking needs no scores."""
+    if request.reranks:
+        return _progressive(scan, query, request)
+    wanted = min(request.wanted, max(1, scan.n_items))
+    found, why = scan.progressive(query.codes, wanted, request.delta)
+    reason = f"the nearest {wanted} codes, ordered by the query's real values; {why}"
+    return _by_score(scan, query, coder, found, "auto", reason)
+
+
+def _asymmetric(scan: Scan, query: Query, request: Request, coder: Coder) -> Hits:
+    """All items by the query's real values, or as many candidates as were asked for."""
+    if request.candidates is not None:
+        wanted = min(request.wanted, max(1, scan.n_items))
+        found, _ = scan.progressive(query.codes, wanted, request.delta)
+        reason = f"asked for: the nearest {wanted} by prefixes scored"
+        return _by_score(scan, query, coder, found, "asymmetric", reason)
+    weights = _weights(scan, query, coder)
+    ids, scores = scan.best_scores(*weights, max(_count(scan, request), min(WINDOW, max(1, scan.n_items))))
+    found = ids, scan.distances_of(query.codes, ids)
+    reason = "asked for: all items scored"
+    return Hits(found, "asymmetric", reason, scores.astype(np.float64), weights)
+
+
+def _weights(scan: Scan, query: Query, coder: Coder) -> Weights:
+    start = perf_counter()
+    weights, bias = coder.calibration.score_weights(np.asarray(query.values))
+    scan.tally.add("weights of queries", weights.size, weights.nbytes, perf_counter() - start)
+    return weights, bias
+
+
+def _by_score(scan: Scan, query: Query, coder: Coder, found: Found, mode: str, reason: str) -> Hits:
+    """Candidates in the order of their scores, ties by id."""
+    ids, distances = found
+    weights = _weights(scan, query, coder)
+    scores = scan.scores_of(*weights, ids).astype(np.float64)
+    order = np.lexsort((ids, -scores), axis=1)
+    ids, distances, scores = (np.take_along_axis(array, order, axis=1) for array in (ids, distances, scores))
+    return Hits((ids, distances), mode, reason, scores, weights)
+
+
+def _within(scan: Scan, query: Query, request: Request, coder: Coder | None) -> Matches:
+    radius = min(int(request.radius or 0), 8 * query.codes.shape[1])
+    ids, distances = scan.within(query.codes, radius)
+    exact: list[Floats] | None = None
+    evidence: list[Evidence] | None = None
+    if coder is not None:
+        n, background = scan.n_counted, _background(scan, query)
+        evidence = [
+            Evidence(coder, (far / scan.n_bits)[None], mean[None], n, False, np.arange(len(far))[None])
+            for far, mean in zip(distances, background, strict=True)
+        ]
+    if request.reranks:
+        exact = []
+        for number, row in enumerate(ids):
+            one = Query(query.codes[number : number + 1], None, _one(query, number))
+            order, true = _rerank(scan, replace(request, k=max(1, len(row))), one, row[None])
+            ids[number], distances[number] = row[order[0]], distances[number][order[0]]
+            exact.append(true[0])
+            if evidence is not None:
+                evidence[number] = evidence[number].take(order)
+    explanation = _explanation(scan, "hamming", "a radius is searched by a full scan", query)
+    return Matches(ids, distances, exact, evidence, request.confidence, explanation)
+
+
+def _one(query: Query, number: int) -> NDArray[Any] | None:
+    return None if query.vectors is None else query.vectors[number : number + 1]
+
+
+def _rerank(
+    scan: Scan, request: Request, query: Query, ids: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], Floats]:
+    """The k nearest candidates by exact distance, ties by id: which they are, and their distances."""
+    given = request.rerank if isinstance(request.rerank, np.ndarray) else None
+    if query.vectors is None:
+        raise InvalidInputError(
+            "re-ranking compares vectors, and these queries are codes. Pass the queries' descriptors."
+        )
+    if given is None and any(segment.vectors is None for segment in scan.segments):
+        raise InvalidInputError(
+            "rerank=True needs the vectors, which are not kept here. Keep them, or pass rerank=vectors."
+        )
+    if given is not None and ids.size and (ids.min() < 0 or ids.max() >= len(given)):
+        raise InvalidInputError(
+            f"rerank must hold the vector of every id, rerank[id]; ids reach {ids.max()}, it has {len(given)} rows."
+        )
+    start = perf_counter()
+    queries = query.vectors.astype(np.float64).reshape(len(ids), -1)
+    exact = np.empty(ids.shape)
+    for number, (vector, row) in enumerate(zip(queries, ids, strict=True)):
+        if not len(row):
+            continue
+        vectors = scan.vectors_of(row) if given is None else given[row]
+        difference = vectors.reshape(len(row), vector.size) - vector
+        exact[number] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    scan.tally.add("exact distances", ids.size, ids.size * queries.shape[1] * 4, perf_counter() - start)
+    order = np.lexsort((ids, exact), axis=1)[:, : request.k]
+    return order, np.take_along_axis(exact, order, axis=1)
+
+
+def _evidence(scan: Scan, coder: Coder, query: Query, hits: Hits, order: NDArray[np.int64]) -> Evidence:
+    """What there is to estimate from: the scores where they gave the order, else the distances."""
+    n = scan.n_counted
+    if hits.scores is None or hits.weights is None or query.values is None:
+        fractions = hits.found[1] / scan.n_bits
+        return Evidence(coder, fractions, _background(scan, query), n, False, order)
+    weights, bias = hits.weights
+    mean = (bias + weights @ scan.frequencies())[:, None]
+    fractions = score_fractions(coder, query.values, hits.weights, np.hstack([hits.scores, mean]))
+    return Evidence(coder, fractions[:, :-1], fractions[:, -1], n, True, order)
+
+
+def _background(scan: Scan, query: Query) -> Floats:
+    """Mean fraction of differing bits over all items, from how often each bit is 1."""
+    often = scan.frequencies()
+    bits = np.unpackbits(query.codes, axis=1, count=scan.n_bits, bitorder="little")
+    return np.asarray((often.sum() + bits @ (1 - 2 * often)) / scan.n_bits)
+
+
+def _explanation(
+    scan: Scan, mode: str, reason: str, query: Query, evidence: Evidence | None = None
+) -> Explanation:
+    notes = () if evidence is None or evidence.sampled else (UNSAMPLED,)
+    return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.stages(), notes)

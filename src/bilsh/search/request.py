@@ -1,0 +1,89 @@
+"""What is asked of a search, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.validation import check_fraction, check_integer, thread_count
+
+Mode = Literal["auto", "hamming", "progressive", "asymmetric"]
+MODES: tuple[str, ...] = get_args(Mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Settings of a search.
+
+    Parameters
+    ----------
+    k : int, default=10
+        Neighbours per query; fewer where there are fewer items.
+    mode : {"auto", "hamming", "progressive", "asymmetric"}
+        "hamming": full scan, exact. "progressive": a short prefix of every code, longer ones of the survivors; the same
+        answer but for misses, see `delta`. "asymmetric": ranked by the query's real values against the stored bits,
+        which finds more true neighbours with the same codes. "auto": the best ranking for the time: by prefixes, then
+        the best of them by the query's real values, where queries are descriptors.
+    delta : float, default=0.01
+        Prefixes: largest probability to miss any one of the k nearest codes; 0 prunes exactly.
+    radius : int, optional
+        Find all codes within this Hamming distance instead of k; a full scan.
+    candidates : int, optional
+        How many of the nearest by Hamming distance are re-scored by real values, or re-ranked; by default the larger of
+        100 and 10 k (mode "asymmetric" scores all items).
+    rerank : bool or array, default=False
+        Order the candidates by exact Euclidean distance to the query: True with the vectors that are kept beside the
+        codes; or an array (n, ...) of vectors, in which ``rerank[id]`` is the vector of an id.
+    confidence : float, default=0.95
+        Of the intervals.
+    n_jobs : int, optional
+        Threads, as in scikit-learn: None is 1, -1 all cores.
+    """
+
+    k: int = 10
+    mode: Mode = "auto"
+    delta: float = 0.01
+    radius: int | None = None
+    candidates: int | None = None
+    rerank: bool | NDArray[Any] = False
+    confidence: float = 0.95
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("k", self.k, minimum=1)
+        if self.mode not in MODES:
+            raise InvalidInputError(f"mode must be one of {', '.join(MODES)}; got {self.mode!r}.")
+        check_fraction("delta", self.delta, zero=True)
+        check_fraction("confidence", self.confidence)
+        if self.radius is not None:
+            check_integer("radius", self.radius, minimum=0)
+        if self.candidates is not None:
+            check_integer("candidates", self.candidates, minimum=1)
+        if not isinstance(self.rerank, bool | np.bool_ | np.ndarray):
+            raise InvalidTypeError(
+                f"rerank must be True, False, or an array of vectors by id; got {type(self.rerank).__name__}."
+            )
+        if self.radius is not None and self.mode not in ("auto", "hamming"):
+            raise InvalidInputError(
+                f"a radius counts differing bits, by a full scan: leave mode at 'auto' or 'hamming'; got {self.mode!r}."
+            )
+        thread_count(self.n_jobs)
+
+    @property
+    def reranks(self) -> bool:
+        """Whether candidates are ordered by exact distances."""
+        return not (isinstance(self.rerank, bool | np.bool_) and not self.rerank)
+
+    @property
+    def wanted(self) -> int:
+        """How many of the nearest codes are looked at more closely."""
+        return max(self.k, 100, 10 * self.k) if self.candidates is None else max(self.k, self.candidates)
+
+    @property
+    def threads(self) -> int:
+        """Number of threads."""
+        return thread_count(self.n_jobs)

@@ -1,0 +1,234 @@
+"""The one `search` that codes in memory and stores on disk both have."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bilsh.codes import BitOrder, Codes, as_codes
+from bilsh.encoders.coder import Coder
+from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.search.modes import Query, search
+from bilsh.search.request import Mode, Request
+from bilsh.search.results import Matches, Neighbors
+from bilsh.search.scan import Ids, Memory, Segment, rows_of
+
+
+@dataclass(frozen=True)
+class View:
+    """What one search sees, from its first look to its last: a store may change meanwhile.
+
+    Attributes
+    ----------
+    segments : sequence of Segment
+    n_bits : int
+    coder : Coder or None
+    order : BitOrder or None
+        Permutation under which the codes lie, where they are not an encoder's.
+    memory : Memory
+    """
+
+    segments: Sequence[Segment]
+    n_bits: int
+    coder: Coder | None = None
+    order: BitOrder | None = None
+    memory: Memory = field(default_factory=Memory)
+
+    def numbers(self, ids: Any) -> tuple[Ids, NDArray[np.bool_]]:
+        """Ids as segments have them, and which of them are there."""
+        wanted = np.asarray(ids)
+        if wanted.ndim != 1 or (wanted.dtype.kind not in "iu" and wanted.size):
+            raise InvalidTypeError(f"ids must be integers (n,); got {wanted.dtype} of shape {wanted.shape}.")
+        numbers, there = wanted.astype(np.int64), np.zeros(len(wanted), dtype=np.bool_)
+        for segment in self.segments:
+            there |= rows_of(segment.ids, numbers)[1]
+        return numbers, there
+
+    def names(self, numbers: Ids) -> NDArray[Any]:
+        """Ids as the caller knows them."""
+        return numbers
+
+    def check(self, request: Request) -> None:
+        """Refuse what cannot be done here."""
+
+    def query(self, Q: Any, codes: ArrayLike | None, numbers: Ids | None, request: Request) -> Query:
+        """Read the query: descriptors, ready codes, or items that are here."""
+        if numbers is not None:
+            return self._items(numbers, request)
+        if codes is None and self.coder is None and Q is not None:
+            codes = Q
+        if codes is not None:
+            asked = as_codes(codes, "queries")
+            return Query(asked if self.order is None else self.order.apply(asked))
+        if self.coder is None or Q is None:
+            raise InvalidInputError("give queries: descriptors, codes=... or ids=...")
+        return Query.of_descriptors(Q, self.coder, request)
+
+    def _items(self, numbers: Ids, request: Request) -> Query:
+        """Items as queries: by their vectors where these are kept, else by their codes."""
+        width = -(-self.n_bits // 8)
+        codes = np.empty((len(numbers), width), dtype=np.uint8)
+        vectors: NDArray[Any] | None = None
+        for segment in self.segments:
+            rows, here = rows_of(segment.ids, numbers)
+            if segment.alive is not None:
+                here &= (segment.alive[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
+            if here.any():
+                codes[here] = np.hstack([slab[rows[here]] for slab in segment.slabs])
+                kept = segment.vectors
+                if kept is not None:
+                    chosen = np.asarray(kept[rows[here]])
+                    if vectors is None:
+                        vectors = np.empty((len(numbers), chosen.shape[1]), dtype=np.float32)
+                    vectors[here] = chosen
+        if vectors is None or self.coder is None:
+            return Query(codes)
+        return Query.of_descriptors(vectors.reshape(-1, *self.coder.input_shape), self.coder, request)
+
+
+class Searchable(ABC):
+    """Anything that has codes to search."""
+
+    @abstractmethod
+    def _view(self) -> View:
+        """Return what a search sees now."""
+
+    @overload
+    def search(
+        self, Q: Any = None, k: int = 10, *, codes: ArrayLike | None = None, ids: Any = None, mode: Mode = "auto",
+        delta: float = 0.01, radius: None = None, where: Any = None, candidates: int | None = None,
+        rerank: bool | NDArray[Any] = False, confidence: float = 0.95, n_jobs: int | None = None,
+    ) -> Neighbors: ...  # fmt: skip
+    @overload
+    def search(
+        self, Q: Any = None, k: int = 10, *, codes: ArrayLike | None = None, ids: Any = None, mode: Mode = "auto",
+        delta: float = 0.01, radius: int, where: Any = None, candidates: int | None = None,
+        rerank: bool | NDArray[Any] = False, confidence: float = 0.95, n_jobs: int | None = None,
+    ) -> Matches: ...  # fmt: skip
+    def search(
+        self,
+        Q: Any = None,
+        k: int = 10,
+        *,
+        codes: ArrayLike | None = None,
+        ids: Any = None,
+        mode: Mode = "auto",
+        delta: float = 0.01,
+        radius: int | None = None,
+        where: Any = None,
+        candidates: int | None = None,
+        rerank: bool | NDArray[Any] = False,
+        confidence: float = 0.95,
+        n_jobs: int | None = None,
+    ) -> Neighbors | Matches:
+        """Find the neighbours of each query.
+
+        Parameters
+        ----------
+        Q : array (q, d) or (q, d_w, d_v), optional
+            Queries: descriptors, or codes (q, n_bytes) where there is no encoder.
+        k : int, default=10
+            Neighbours per query; fewer where there are fewer items.
+        codes : uint8 array (q, n_bytes), optional
+            Queries that are codes already, instead of `Q`.
+        ids : array (q,), optional
+            Queries that are items here, instead of `Q`; an item is not among its own neighbours.
+        mode : {"auto", "hamming", "progressive", "asymmetric"}
+            "hamming": full scan, exact. "progressive": a short prefix of every code, longer ones of the survivors; the
+            same answer but for misses, see `delta`. "asymmetric": ranked by the query's real values against the stored
+            bits, which finds more true neighbours with the same codes. "auto": the nearest by prefixes, then the best
+            of them by the query's real values where queries are descriptors. :meth:`Neighbors.explain` tells.
+        delta : float, default=0.01
+            Prefixes: largest probability to miss any one of the k nearest codes; 0 prunes exactly.
+        radius : int, optional
+            Find all codes within this Hamming distance instead of k; a full scan.
+        where : array, optional
+            Search only these: ids, or one boolean per living item in their order.
+        candidates : int, optional
+            How many of the nearest by Hamming distance are re-scored by real values, or re-ranked; by default the
+            larger of 100 and 10 k (mode "asymmetric" scores all items).
+        rerank : bool or array, default=False
+            Order the candidates by exact Euclidean distance to the query: True with the vectors that are kept beside
+            the codes; or an array (n, ...) of vectors, in which ``rerank[id]`` is the vector of an id.
+        confidence : float, default=0.95
+            Of the intervals.
+        n_jobs : int, optional
+            Threads, as in scikit-learn: None is 1, -1 all cores.
+
+        Returns
+        -------
+        Neighbors, or Matches where a radius is given
+        """
+        if sum(given is not None for given in (Q, codes, ids)) != 1:
+            raise InvalidInputError("give one of Q (descriptors), codes= and ids=, and only one.")
+        if not isinstance(rerank, bool | np.bool_ | np.ndarray):
+            rerank = np.asarray(rerank)
+        spare = int(ids is not None)
+        request = Request(k, mode, delta, radius, candidates, rerank, confidence, n_jobs)
+        view = self._view()
+        view.check(request)
+        numbers = None
+        if ids is not None:
+            numbers, there = view.numbers(ids)
+            if not there.all():
+                first = np.asarray(ids, dtype=object)[int(np.argmin(there))]
+                raise InvalidInputError(
+                    f"id {first!r} is not here ({int((~there).sum())} of {len(there)} are not)."
+                )
+            request = replace(request, k=k + spare)
+        alive, notes = filtered(view, where)
+        found = search(
+            view.segments,
+            alive,
+            view.query(Q, codes, numbers, request),
+            request,
+            n_bits=view.n_bits,
+            coder=view.coder,
+            memory=view.memory,
+        )
+        if numbers is not None:
+            found = found.without(numbers, k)
+        if notes and found.explanation is not None:
+            told = replace(found.explanation, notes=(*found.explanation.notes, *notes))
+            found = replace(found, explanation=told)
+        return found.renamed(view.names)
+
+
+def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...]]:
+    """Bitmaps of the rows that live and pass the filter, and what there is to say about it."""
+    if where is None:
+        return [segment.alive for segment in view.segments], ()
+    chosen = np.asarray(where)
+    by_row = chosen.dtype == np.bool_
+    notes: tuple[str, ...] = ()
+    if by_row and chosen.ndim != 1:
+        raise InvalidTypeError(f"where must be ids or one boolean per item; got shape {chosen.shape}.")
+    if not by_row:
+        numbers, there = view.numbers(where)
+        if not there.all():
+            notes = (f"{int((~there).sum())} of the {len(there)} ids of `where` are not here",)
+        chosen = numbers[there]
+    bitmaps: list[Codes | None] = []
+    at = 0
+    for segment in view.segments:
+        ids = segment.ids
+        lives = np.ones(len(ids), dtype=np.bool_)
+        if segment.alive is not None:
+            lives = np.unpackbits(segment.alive, count=len(ids), bitorder="little").astype(np.bool_)
+        if by_row:
+            passes = np.zeros(len(ids), dtype=np.bool_)
+            n_living = int(lives.sum())
+            part = chosen[at : at + n_living]
+            passes[np.flatnonzero(lives)[: len(part)]] = part
+            at += n_living
+        else:
+            passes = lives & np.isin(ids, chosen)
+        bitmaps.append(np.packbits(passes, bitorder="little"))
+    if by_row and len(chosen) != at:
+        raise InvalidInputError(f"where has {len(chosen)} booleans, there are {at} items.")
+    return bitmaps, notes

@@ -1,0 +1,128 @@
+r"""What an asymmetric score means: the expected score at every expected fraction of differing bits, and its noise.
+
+A score is bias + sum of the weights of the set bits; the query knows its weights. Against the score of the query's own
+code (everything agrees) and the one expected of an unrelated item it becomes a ratio,
+
+    R = (T - T_unrelated) / (T_own - T_unrelated),
+
+1 for a copy and 0 on average far away, whatever the phases of the query happen to be. For weights cos(u) its
+expectation is the kernel, for weights u the cosine; for log-likelihood weights it is found here by quadrature. R orders
+the items of a query exactly as the score does, so what is shown and how it is ordered agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.errors import InvalidInputError
+
+__all__ = ["ScoreLaw", "score_ratios"]
+
+Floats = NDArray[np.float64]
+
+_FEWEST = 1e-6
+"""Smallest effective bits over bits: where a score tells nothing any more, intervals are as wide as they can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLaw:
+    """Expected ratio and its effective bits, over expected fractions of differing bits.
+
+    Attributes
+    ----------
+    fraction : array (g,)
+        Ascending, the first is 0.
+    ratio : array (g,)
+        Expected ratios there: descending from 1.
+    bits : array (g,)
+        p(1 - p) over the variance of the fraction that a ratio is turned into: comparable with the effective bits
+        of a Hamming distance.
+    """
+
+    fraction: Floats
+    ratio: Floats
+    bits: Floats
+
+    def fractions(self, ratios: Floats) -> Floats:
+        """Fractions of differing bits at which the expected ratio is the observed one.
+
+        Beyond both ends of the law the line goes on, so that different scores stay different: a ratio above 1 has a
+        fraction just below 0.
+        """
+        rising, p = self.ratio[::-1], self.fraction[::-1]
+        inside = np.interp(ratios, rising, p)
+        end = rising[1] - rising[0]
+        below = np.minimum(np.asarray(ratios) - rising[0], 0.0)
+        return np.asarray(inside - below * (p[0] - p[1]) / end)
+
+    def effective_bits(self, fraction: Floats) -> Floats:
+        """Independent bits that the score is worth where the expected fraction is `fraction`."""
+        return np.interp(fraction, self.fraction, self.bits)
+
+    @classmethod
+    def from_bits(
+        cls,
+        fraction: Floats,
+        weights: Floats,
+        unrelated: Floats | float,
+        own: Floats,
+        probability: Callable[[int], Floats],
+        hamming_bits: Floats,
+    ) -> ScoreLaw:
+        r"""Integrate over the phases of a bit.
+
+        .. math:: \rho = \frac{E[w (P - h_0)]}{E[w (h - h_0)]}, \qquad
+                  k \mathrm{Var}[R] \approx \frac{E[(w (H - h_0) - \rho w (h - h_0))^2]}{E[w (h - h_0)]^2}
+
+        with h the query's own bit, H the item's (1 with probability P) and h_0 the mean bit.
+
+        Parameters
+        ----------
+        fraction : array (g,)
+            Expected fractions of differing bits, ascending from above 0.
+        weights : array (...)
+            Weights of bits at phases (and thresholds, lengths) that stand for all of them, equally likely.
+        unrelated : array (...) or float
+            P[H = 1] of an unrelated item there: 1/2 for zero thresholds and signs, alpha/pi in general.
+        own : array (...)
+            The query's own bit there, 0 or 1.
+        probability : callable
+            P[H = 1] given the phase, array (...), at the fraction of a number 0 ... g - 1.
+        hamming_bits : array (g,)
+            Effective bits of the Hamming distance at `fraction`: what bits share, scores share too.
+        """
+        if len(fraction) < 3 or fraction[0] <= 0 or np.any(np.diff(fraction) <= 0):
+            raise InvalidInputError("fraction must ascend from above 0, with at least 3 values.")
+        signal = weights * (own - unrelated)
+        scale = float(signal.mean())
+        ratio, spread = np.empty(len(fraction)), np.empty(len(fraction))
+        for number in range(len(fraction)):
+            p = probability(number)
+            ratio[number] = rho = float((weights * (p - unrelated)).mean()) / scale
+            set_, clear = weights * (1 - unrelated) - rho * signal, -weights * unrelated - rho * signal
+            spread[number] = float((p * np.square(set_) + (1 - p) * np.square(clear)).mean()) / scale**2
+        ratio = np.minimum.accumulate(ratio)
+        keep = np.concatenate([[True], np.diff(ratio) < -1e-9]) & (ratio < 1)
+        fraction, ratio, spread, hamming_bits = (
+            array[keep] for array in (fraction, ratio, spread, hamming_bits)
+        )
+        slope = np.gradient(fraction, ratio)
+        # spread holds k times the variance; k itself comes with the Hamming bits.
+        bits = hamming_bits * fraction * (1 - fraction) / np.maximum(spread * np.square(slope), 1e-12)
+        bits = np.maximum(bits, _FEWEST * hamming_bits)
+        return cls(
+            np.concatenate([[0.0], fraction]),
+            np.concatenate([[1.0], ratio]),
+            np.concatenate([bits[:1], bits]),
+        )
+
+
+def score_ratios(scores: Floats, own: Floats, unrelated: Floats) -> Floats:
+    """Scores (q, k) against those of the query's own code and of an unrelated item (q,): 1 for a copy, 0 far away."""
+    reach = np.asarray(own, dtype=np.float64) - unrelated
+    reach = np.where(reach > 0, reach, 1.0)
+    return np.asarray((scores - np.asarray(unrelated)[:, None]) / reach[:, None])

@@ -1,0 +1,332 @@
+"""Codes into stores: what `bilsh export` wrote, or codes that others made; in one transaction, all or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bilsh.datasets.files import read_npy
+from bilsh.errors import CorruptExportError, DataNotFoundError, InvalidInputError, optional
+from bilsh.store import Batch, Store
+from bilsh.store.recipe import CODEBOOK, RECIPE, Recipe, read_recipe, write_recipe
+from bilsh.workflows.exchange import PARQUET_KEY, Companions, Digest, Exchanged, compare, read_record
+
+Progress = Callable[[str, int, int], None]
+ROWS = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFile:
+    """A file of ready codes, open.
+
+    Attributes
+    ----------
+    rows, width : int
+        Number of codes, and bytes of each.
+    vectors : int or None
+        Length of the vectors that lie with the codes, where there are any.
+    record : dict or None
+        What the export said about itself.
+    batches : iterator of Batch
+    """
+
+    rows: int
+    width: int
+    batches: Iterator[Batch]
+    vectors: int | None = None
+    record: dict[str, Any] | None = None
+
+
+def import_codes(
+    path: Path,
+    store: Path,
+    *,
+    encoder: Path | None = None,
+    ids: Path | None = None,
+    progress: Progress | None = None,
+) -> Exchanged:
+    """Put ready codes into a store, a new one or one that has the same encoder.
+
+    A new store appears when all is in it, and not at all when anything fails.
+
+    Parameters
+    ----------
+    path : path
+        .npy of uint8 (n, n_bytes), .faiss binary index, or .parquet with a column `code` (and `id`, `vector`,
+        `metadata`).
+    store : path
+    encoder : path, optional
+        Encoder file of a new store; by default the one beside `path`.
+    ids : path, optional
+        File of ids, see :func:`bilsh.workflows.queries.read_ids`; by default those in the file or beside it.
+    progress : callable (what, done, total), optional
+    """
+    from bilsh.encoders.estimators import load_encoder
+    from bilsh.workflows.queries import as_new_ids, open_store, read_ids
+
+    if not path.is_file():
+        raise DataNotFoundError(f"{path} does not exist or is not a file. Check the path.")
+    opener = READERS.get(path.suffix.lower())
+    if opener is None:
+        raise InvalidInputError(f"{path} must end in {', '.join(READERS)}.")
+    beside = Companions.of(path)
+    place = encoder or beside.encoder
+    given = load_encoder(place) if place.is_file() else None
+    if encoder is not None and given is None:
+        raise DataNotFoundError(f"{encoder} does not exist. Give the encoder file that made the codes.")
+    source = opener(path, beside)
+    named = None if ids is None else as_new_ids(read_ids(ids))
+    if named is not None and len(named) != source.rows:
+        raise InvalidInputError(f"{path} holds {source.rows:,} codes, {ids} has {len(named):,} ids.")
+    if not source.rows:
+        raise InvalidInputError(f"{path} holds no codes.")
+    say = progress or (lambda what, done, total: None)
+    batches = _checked(source, path, named, say)
+    fingerprint = None if given is None else given.fingerprint
+    notes = (
+        ()
+        if source.record
+        else (f"{path} carries no checksums of `bilsh export`: its codes could not be checked.",)
+    )
+    if Store.exists(store):
+        with open_store(store, "a") as target:
+            bits = target.n_bits
+            _check_vectors(target, source, path)
+            count = target.add_codes(batches, fingerprint=fingerprint)
+    else:
+        if given is None:
+            raise InvalidInputError(
+                f"codes mean nothing without their encoder, and {place} is not there. Give it with --encoder FILE, "
+                "or import into a store that has it."
+            )
+        with _new_store(store) as building:
+            keep: Any = "float32" if source.vectors else None
+            with Store.create(building, given, keep_vectors=keep) as target:
+                bits = target.n_bits
+                count = target.add_codes(batches, fingerprint=fingerprint)
+            recipe = _recipe_beside(beside)
+            if recipe is not None:
+                write_recipe(building, recipe)
+    return Exchanged(count, bits, (str(store),), checked=source.record is not None, notes=notes)
+
+
+class _new_store:
+    """Build a store under another name; it gets its own when all went well, and is removed when not."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._building = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+    def __enter__(self) -> Path:
+        if self._path.exists() and (not self._path.is_dir() or any(self._path.iterdir())):
+            raise InvalidInputError(
+                f"{self._path} exists and is no store. Choose another place with -o, or empty it first."
+            )
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return self._building
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
+            shutil.rmtree(self._building, ignore_errors=True)
+            return
+        os.rename(self._building, self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _check_vectors(target: Store, source: CodeFile, path: Path) -> None:
+    if target.keep_vectors and not source.vectors:
+        raise InvalidInputError(
+            f"{target.path} keeps the vectors of its items, and {path} has none. Import into a new store, or add the "
+            "items themselves with `bilsh add`."
+        )
+
+
+def _checked(source: CodeFile, path: Path, named: Any, say: Progress) -> Iterator[Batch]:
+    """Pass batches on and compare their digests at the end, before the transaction is committed."""
+    digest, done = Digest(), 0
+    say("importing", 0, source.rows)
+    for batch in source.batches:
+        stop = done + len(batch.X)
+        digest.update(batch.ids, batch.X, batch.vectors, batch.metadata)
+        ids = batch.ids if named is None else named[done:stop]
+        yield Batch(batch.X, ids, batch.metadata, batch.vectors)
+        done = stop
+        say("importing", done, source.rows)
+    if source.record is not None:
+        compare(source.record, done, digest, path)
+
+
+def _recipe_beside(beside: Companions) -> Recipe | None:
+    """Read the recipe that lies beside an export, under the names that it has in a store."""
+    if not beside.recipe.is_file():
+        return None
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        for file, name in ((beside.recipe, RECIPE), (beside.codebook, CODEBOOK)):
+            if file.is_file():
+                shutil.copyfile(file, Path(folder) / name)
+        try:
+            return read_recipe(Path(folder))
+        except OSError as error:
+            raise CorruptExportError(
+                f"{beside.recipe} or {beside.codebook.name} is damaged ({error}). Export the store again, or remove "
+                "the recipe to go without: the store then takes arrays, not photographs."
+            ) from None
+
+
+def _record_beside(beside: Companions, path: Path) -> dict[str, Any] | None:
+    return read_record(beside.record.read_bytes(), path) if beside.record.is_file() else None
+
+
+def _ids_beside(beside: Companions, path: Path, count: int) -> Any:
+    found: Any = None
+    if beside.numbers.is_file():
+        found = read_npy(beside.numbers)
+        if found.ndim != 1 or found.dtype.kind not in "iu":
+            raise InvalidInputError(
+                f"{beside.numbers} holds {found.dtype} {found.shape}; expected integers (n,)."
+            )
+    elif beside.names.is_file():
+        try:
+            found = [json.loads(line) for line in beside.names.read_text("utf-8").splitlines()]
+        except ValueError as error:
+            raise InvalidInputError(f"{beside.names} must hold one JSON string per line ({error}).") from None
+    if found is not None and len(found) != count:
+        raise InvalidInputError(
+            f"{path} holds {count:,} codes, the ids beside it are {len(found):,}. Put the right ids beside it, or "
+            "give them with --ids FILE."
+        )
+    return found
+
+
+def _open_npy(path: Path, beside: Companions) -> CodeFile:
+    codes = read_npy(path)
+    if codes.ndim != 2 or codes.dtype != np.uint8 or not codes.shape[1]:
+        raise InvalidInputError(
+            f"{path} holds {codes.dtype} {codes.shape}; expected codes, uint8 (n, n_bytes). Pack bits with "
+            "numpy.packbits; signed bytes of a model (int8) are codes minus 128."
+        )
+    ids = _ids_beside(beside, path, len(codes))
+
+    def batches() -> Iterator[Batch]:
+        for start in range(0, len(codes), ROWS):
+            some = slice(start, start + ROWS)
+            yield Batch(np.asarray(codes[some]), None if ids is None else ids[some])
+
+    return CodeFile(len(codes), codes.shape[1], batches(), record=_record_beside(beside, path))
+
+
+def _open_faiss(path: Path, beside: Companions) -> CodeFile:
+    from bilsh.workflows.faiss_reader import FaissFile
+
+    source = FaissFile(path)
+    try:
+        ids = source.ids if source.ids is not None else _ids_beside(beside, path, source.rows)
+        record = _record_beside(beside, path)
+    except BaseException:
+        source.close()
+        raise
+
+    def batches() -> Iterator[Batch]:
+        done = 0
+        try:
+            for codes in source.batches():
+                yield Batch(codes, None if ids is None else ids[done : done + len(codes)])
+                done += len(codes)
+        finally:
+            source.close()
+
+    return CodeFile(source.rows, source.width, batches(), record=record)
+
+
+def _open_parquet(path: Path, beside: Companions) -> CodeFile:
+    parquet = optional("pyarrow.parquet", "Reading Parquet files")
+    types = optional("pyarrow", "Reading Parquet files").types
+    try:
+        source = parquet.ParquetFile(path, page_checksum_verification=True)
+        schema = source.schema_arrow
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(
+            f"{path} is not a readable Parquet file ({error}). Write or fetch it again."
+        ) from None
+    record = (schema.metadata or {}).get(PARQUET_KEY)
+    wanted = {
+        "code": ("bytes of equal length", lambda t: types.is_binary(t) or types.is_fixed_size_binary(t)),
+        "id": ("integers or strings", lambda t: types.is_integer(t) or types.is_string(t)),
+        "vector": ("lists of floats", lambda t: types.is_list(t) and types.is_floating(t.value_type)),
+        "metadata": ("JSON strings", types.is_string),
+    }
+    if "code" not in schema.names:
+        raise InvalidInputError(f"{path} has no column `code`; it has {', '.join(schema.names)}.")
+    columns = [name for name in wanted if name in schema.names]
+    for name in columns:
+        what, fits = wanted[name]
+        kind = schema.field(name).type
+        if not fits(kind):
+            raise InvalidInputError(f"column `{name}` of {path} holds {kind}; expected {what}.")
+
+    def batches() -> Iterator[Batch]:
+        try:
+            for batch in source.iter_batches(columns=columns, batch_size=ROWS):
+                yield _ready(batch, columns, path)
+        except (OSError, ValueError) as error:
+            if isinstance(error, InvalidInputError):
+                raise
+            damage = CorruptExportError if record else InvalidInputError
+            text = " ".join(str(error).split())
+            raise damage(f"{path} is damaged ({text}). Write or fetch it again.") from None
+
+    rows = source.metadata.num_rows
+    whole = None if record is None else read_record(record, path)
+    return CodeFile(rows, 0, batches(), 1 if "vector" in columns else None, whole)
+
+
+def _ready(batch: Any, columns: list[str], path: Path) -> Batch:
+    for name in columns:
+        missing = batch.column(name).null_count
+        if missing and name != "metadata":
+            raise InvalidInputError(f"column `{name}` of {path} has {missing} missing values.")
+    rows = batch.column("code").to_pylist()
+    lengths = {len(row) for row in rows}
+    if len(lengths) > 1 or lengths == {0}:
+        raise InvalidInputError(f"column `code` of {path} has codes of different lengths.")
+    codes = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
+    ids = batch.column("id").to_pylist() if "id" in columns else None
+    vectors = None
+    if "vector" in columns:
+        values = [len(row) for row in batch.column("vector").to_pylist()]
+        if len(set(values)) > 1:
+            raise InvalidInputError(f"column `vector` of {path} has lists of different lengths.")
+        vectors = np.asarray(batch.column("vector").flatten()).reshape(len(rows), -1)
+    notes = None
+    if "metadata" in columns:
+        try:
+            texts = batch.column("metadata").to_pylist()
+            notes = [None if text is None else json.loads(text) for text in texts]
+        except ValueError as error:
+            raise InvalidInputError(f"column `metadata` of {path} is not JSON ({error}).") from None
+    return Batch(codes, ids, notes, vectors)
+
+
+READERS: dict[str, Callable[[Path, Companions], CodeFile]] = {
+    ".npy": _open_npy,
+    ".parquet": _open_parquet,
+    ".faiss": _open_faiss,
+    ".index": _open_faiss,
+}
+
+
+__all__ = ["import_codes"]
