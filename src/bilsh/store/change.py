@@ -71,7 +71,8 @@ class Change:
         else:
             self._settle(names, overwrite)
         self._kind = names.kind
-        self._layout = replace(self._layout, id_kind=names.kind)
+        if names.kind != self._layout.id_kind:
+            self._layout = replace(self._layout, id_kind=names.kind)
         if names.ints is not None:
             ids = names.ints
             self._next_id = max(self._next_id, int(ids.max()) + 1)
@@ -115,10 +116,11 @@ class Change:
         return self._commit(version, base, False, repaired_from)
 
     def _append(self, record: Record) -> Snapshot:
-        self._writer.append(record, self._base.stored.version, self._layout)
+        self._writer.append(record, self._base.stored.version)
         manifest = replace(self._base.manifest, version=record.version, next_id=record.next_id)
         tail = self._writer.tail(self._layout)
-        return replace(self._base, manifest=manifest, files_segments=tuple(self._segments), tail=tail)
+        base, segments = self._base, tuple(self._segments)
+        return Snapshot(manifest, base.stored, base.encoder, segments, base.deletes, tail)
 
     def _commit(self, version: int, base: int, following: bool, repaired_from: int | None = None) -> Snapshot:
         refs, deletes = self._write_bitmaps()
@@ -156,7 +158,8 @@ class Change:
             count = sum(part.rows for part in self._pending)
             if count > log.MAX_RECORD:
                 return None
-            rows = joined(self._pending, np.ones(count, dtype=np.bool_))
+            single = len(self._pending) == 1
+            rows = self._pending[0] if single else joined(self._pending, np.ones(count, dtype=np.bool_))
         record = Record(self._base.manifest.version + 1, self._next_id, deleted, rows)
         return record if log.size_of(record) <= log.MAX_RECORD else None
 

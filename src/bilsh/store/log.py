@@ -30,9 +30,9 @@ from bilsh.store.manifest import IdKind, VectorKind
 from bilsh.store.rows import MAX_METADATA_BYTES, Layout, RowSet, ragged
 from bilsh.store.sections import MAGIC, FileRef
 
-CAPACITY = 128 << 10
+CAPACITY = 64 << 10
 """Bytes of a log file."""
-MAX_RECORDS = 1000
+MAX_RECORDS = 500
 """Records of a log, lest opening a store takes long."""
 CAPACITY_LIMIT = 16 << 20
 """Bytes of the largest log that is read."""
@@ -45,6 +45,11 @@ _HEADER_BYTES = 128
 _FRAME = 8
 _RECORD = struct.Struct("<QQIIB")
 _HAS_METADATA = 1
+_BYTE = [0x7F, *range(0x81, 0x100)]
+"""The byte that stands for each seven bits: the top bit is set, and one more; seven zeros are 0x7f."""
+_VALUE = [_BYTE.index(byte) if byte in _BYTE else 0xFF for byte in range(256)]
+_BYTES, _VALUES = np.array(_BYTE, dtype=np.uint8), np.array(_VALUE, dtype=np.uint64)
+_SHIFTS = np.arange(0, 56, 7, dtype=np.uint64)
 _ID_KINDS: tuple[IdKind, ...] = ("int", "str")
 _VECTOR_KINDS: tuple[VectorKind | None, ...] = (None, "float32", "float16")
 
@@ -87,10 +92,9 @@ class LogWriter:
         room = CAPACITY - self.end - _FRAME
         return len(self.records) < MAX_RECORDS and _stuffed_size(size_of(record)) <= room
 
-    def append(self, record: Record, layout: Layout) -> None:
+    def append(self, record: Record) -> None:
         """Put a record behind the others; durable when this returns."""
         data = _payload(record, self._seed)
-        _record(data, layout, self._seed, record.version)  # what cannot be read back is refused
         frame = _frame(len(data), self.end, self._seed) + _stuffed(data)
         self._file.write_at(self.end, frame)
         sync(self._file)
@@ -168,12 +172,12 @@ def _header(name: str, size: int, base: int, layout: Layout) -> bytes:
 
 def _frame(n_bytes: int, at: int, seed: int) -> bytes:
     """Length of a record and a check of it, 28 bits each: four bytes of seven."""
-    check = zlib.crc32(struct.pack("<QI", at, n_bytes), seed) >> 4
-    return _stuffed((n_bytes | check << 28).to_bytes(7, "little"))
+    word = n_bytes | (zlib.crc32(struct.pack("<QI", at, n_bytes), seed) >> 4) << 28
+    return bytes([_BYTE[word >> shift & 0x7F] for shift in range(0, 56, 7)])
 
 
 def _length(frame: bytes, at: int, seed: int, version: int) -> int:
-    n_bytes = int.from_bytes(_plain(frame, 7), "little") & (1 << 28) - 1
+    n_bytes = sum(_VALUE[byte] % 128 << 7 * place for place, byte in enumerate(frame[:4]))
     if frame != _frame(n_bytes, at, seed):
         raise ValueError(f"version {version} begins with a wrong length")
     return n_bytes
@@ -184,22 +188,26 @@ def _stuffed_size(n_bytes: int) -> int:
 
 
 def _stuffed(data: bytes) -> bytes:
-    """Seven bits to a byte, with the top bit set; 0x7f stands for seven zeros. So each has two bits at least."""
-    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
-    bits = np.concatenate([bits, np.zeros(-len(bits) % 7, np.uint8)])
-    values = np.packbits(bits.reshape(-1, 7), axis=1, bitorder="little")[:, 0]
-    return np.where(values == 0, 0x7F, values | 0x80).astype(np.uint8).tobytes()
+    """Seven bits to a byte, see _BYTE: seven bytes become eight."""
+    padded = np.frombuffer(data + bytes(-len(data) % 7), np.uint8)
+    words = np.zeros((len(padded) // 7, 8), dtype=np.uint8)
+    words[:, :7] = padded.reshape(-1, 7)
+    values = words.view("<u8") >> _SHIFTS & 0x7F
+    stuffed: bytes = _BYTES[values].tobytes()
+    return stuffed[: _stuffed_size(len(data))]
 
 
 def _plain(stuffed: bytes, n_bytes: int) -> bytes:
-    codes = np.frombuffer(stuffed, np.uint8)
-    if len(codes) != _stuffed_size(n_bytes) or bool(np.any((codes < 0x7F) | (codes == 0x80))):
+    size = _stuffed_size(n_bytes)
+    values = np.zeros(-(-size // 8) * 8, dtype=np.uint64)
+    values[:size] = _VALUES[np.frombuffer(stuffed, np.uint8)]
+    if len(stuffed) != size or int(values.max(initial=0)) > 0x7F:
         raise ValueError("there are bytes that no record has")
-    values = np.where(codes == 0x7F, 0, codes & 0x7F).astype(np.uint8)
-    bits = np.unpackbits(values[:, None], axis=1, count=7, bitorder="little").reshape(-1)
-    if bits[8 * n_bytes :].any():
+    words = np.bitwise_or.reduce(values.reshape(-1, 8) << _SHIFTS, axis=1)
+    data = np.ascontiguousarray(words.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :7]).tobytes()
+    if any(data[n_bytes:]):
         raise ValueError("there are bits behind a record")
-    return np.packbits(bits[: 8 * n_bytes], bitorder="little").tobytes()
+    return data[:n_bytes]
 
 
 def size_of(record: Record) -> int:

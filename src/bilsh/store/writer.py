@@ -148,7 +148,7 @@ class Writer:
             self._log.ref, layout, self._log.base, self._log.records, len(self._log.records), self._log.end
         )
 
-    def append(self, record: Record, base: int, layout: Layout) -> None:
+    def append(self, record: Record, base: int) -> None:
         """Make a record of the log the newest version, after manifest `base`; durable when this returns."""
         if self._log is None:
             raise RuntimeError("this writer has no log")
@@ -159,7 +159,7 @@ class Writer:
         self._check_base(base)
         self._failed = "interrupted while committing"
         try:
-            self._log.append(record, layout)
+            self._log.append(record)
         except OSError as error:
             raise SyncFailed(
                 error.errno, error.strerror, str(self.directory.path / self._log.ref.file)
