@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from bilsh.cli import show
 from bilsh.cli.options import Commands, IdFile, StorePath
 from bilsh.cli.progress import Progress
+from bilsh.cli.words import for_users
 from bilsh.errors import DataNotFoundError, InvalidInputError
 
 
@@ -75,43 +76,77 @@ def compact(store: StorePath) -> None:
 
 def repair(
     store: StorePath,
-    to_version: Annotated[
-        int | None, typer.Option(help="Version to go back to; without it, list them.")
-    ] = None,
+    to_version: Annotated[int | None, typer.Option(help="Version to go back to.")] = None,
+    drop_damaged: Annotated[
+        bool, typer.Option("--drop-damaged", help="Keep every item that is whole, list the others.")
+    ] = False,
 ) -> None:
-    """Go back to an earlier version of a damaged store, after checking every byte of it.
+    """Bring a damaged store back to life: without options, read every byte and tell what there is.
+
+    --to-version goes back to an earlier version, after checking every byte of it. --drop-damaged keeps the items
+    of the newest version that are whole; the damaged store stays beside the new one, and the ids that were lost
+    are written to a file.
 
     \b
     Examples:
       bilsh repair store/                  which versions there are, and which are whole
       bilsh repair store/ --to-version 7
+      bilsh repair store/ --drop-damaged
     """
     from dataclasses import asdict
 
     from bilsh.cli.answers import when
     from bilsh.store import Store
     from bilsh.workflows.queries import check_place
+    from bilsh.workflows.rescue import check_versions
+    from bilsh.workflows.rescue import drop_damaged as drop
 
+    if drop_damaged and to_version is not None:
+        raise typer.BadParameter("give --to-version or --drop-damaged, not both.")
     check_place(store)
-    versions = Store.versions(store)
-    if not versions:
+    answer: dict[str, Any] = {
+        "version": None,
+        "from": None,
+        "items": None,
+        "lost": None,
+        "files": [],
+        "versions": [],
+    }
+    kept = [version.version for version in Store.versions(store)]
+    if not kept:
         raise DataNotFoundError(f"{store} holds no version of a store. Check the path.")
     if to_version is not None:
-        _check_kept(to_version, [v.version for v in versions])
+        _check_kept(to_version, kept)
         newest = Store.repair(store, to_version)
-        show.result(
-            {"version": newest, "from": to_version, "versions": []},
-            [f"version {newest} has the content of version {to_version}"],
-        )
-        return
-    rows = [
-        (v.version, when(v.time), "?" if v.items is None else f"{v.items:,}", v.problem or "ok")
-        for v in versions
-    ]
-    show.result(
-        {"version": None, "from": None, "versions": [asdict(v) for v in versions]},
-        show.table(("version", "made", "items", "state"), rows, left=("made", "state")),
-    )
+        answer |= {"version": newest, "from": to_version}
+        lines = [f"version {newest} has the content of version {to_version}"]
+    elif drop_damaged:
+        with Progress() as progress:
+            done = drop(store, progress=progress)
+        answer |= {
+            "items": done.items,
+            "lost": done.lost,
+            "files": [str(store), done.lost_file, done.damaged],
+        }
+        lines = [
+            f"{show.items(done.items)} saved, {show.items(done.lost)} lost",
+            f"lost ids: {show.clean(done.lost_file)}",
+            f"damaged store: {show.clean(done.damaged)}",
+        ]
+    else:
+        versions = check_versions(store)
+        answer["versions"] = [asdict(v) for v in versions]
+        rows = [
+            (
+                v.version,
+                when(v.time),
+                "?" if v.items is None else f"{v.items:,}",
+                for_users(v.problem or "ok"),
+            )
+            for v in versions
+        ]
+        lines = show.table(("version", "made", "items", "state"), rows, left=("made", "state"))
+    show.result(answer, lines)
 
 
 def _check_kept(version: int, kept: list[int]) -> None:
@@ -127,6 +162,9 @@ def export(
         Path | None, typer.Option("--output", "-o", help="Main file; default: <store>.<format>.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, instead of stopping.")
+    ] = False,
 ) -> None:
     """Write all codes and ids (fvecs: the kept vectors) for other programs.
 
@@ -143,12 +181,13 @@ def export(
 
     target = output or store.resolve().with_suffix(SUFFIX[to])
     with open_store(store) as opened, Progress() as progress:
-        done = export_codes(opened, target, to, overwrite=force, progress=progress)
+        done = export_codes(opened, target, to, overwrite=force, skip_damaged=skip_damaged, progress=progress)
     what = "vectors" if to == "fvecs" else f"codes of {done.bits:,} bits"
     show.result(
         {"items": done.items, "bits": done.bits, "skipped": done.skipped, "files": list(done.files)},
         [
-            f"{done.items:,} {what} written",
+            f"{done.items:,} {what} written"
+            + (f", {done.skipped:,} damaged ones left out" if done.skipped else ""),
             *(f"  {show.clean(name)}" for name in done.files),
         ],
     )

@@ -66,8 +66,11 @@ ANSWERS: dict[str, dict[str, str]] = {
         "version": "new version",
     },
     "repair": {
-        "version": "new version, null for a list",
-        "from": "version gone back to, null for a list",
+        "version": "new version after --to-version, else null",
+        "from": "version gone back to, else null",
+        "items": "items saved by --drop-damaged, else null",
+        "lost": "items lost by it, else null",
+        "files": "the new store, the list of lost ids, the damaged store",
         "versions": "list of {version, time, items, problem}",
     },
     "export": {
