@@ -9,9 +9,9 @@ ROOT = Path(bilsh.__file__).parent
 LAYERS = [
     {"errors", "_native"},
     {"validation", "files"},
-    {"theory", "datasets"},
+    {"theory", "codes", "datasets"},
     {"projections", "descriptors"},
-    {"codes", "encoders"},
+    {"encoders"},
     {"estimates"},
     {"search", "evaluation"},
     {"store"},

@@ -131,6 +131,13 @@ class BilinearMap(LinearMap):
         )
 
     @property
+    def multiply_adds(self) -> int:
+        """One side for all of an item, then the pairs."""
+        d_w, d_v = self.matrix_shape
+        first, second = (len(self.left), d_v) if self.left_first else (len(self.right), d_w)
+        return first * d_w * d_v + self.n_outputs * second
+
+    @property
     def scrambled(self) -> bool:
         """Whether entries are scrambled."""
         return self.permutation is not None

@@ -194,7 +194,8 @@ class Searchable(ABC):
         if numbers is not None:
             found = found.without(numbers, k)
         if notes and found.explanation is not None:
-            found = replace(found, explanation=replace(found.explanation, notes=notes))
+            told = replace(found.explanation, notes=(*found.explanation.notes, *notes))
+            found = replace(found, explanation=told)
         return found.renamed(view.names)
 
 

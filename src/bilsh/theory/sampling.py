@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError
-from bilsh.estimates.hits import LEVELS, RANKS, EffectiveBits, HitSample, posterior, rank_place, window_size
+from bilsh.theory.hits import LEVELS, RANKS, EffectiveBits, HitSample, posterior, rank_place, window_size
 
 __all__ = ["ITEMS", "QUERIES", "calibrate", "learn"]
 
@@ -41,7 +41,7 @@ def learn(
     n_bits : int
         Length of the code.
     effective_bits : callable
-        As in :func:`bilsh.estimates.hits.posterior`.
+        As in :func:`bilsh.theory.hits.posterior`.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def calibrate(
         Hits of q queries by rank, observed and expected fractions; at most 10 ranks are used. The queries should be
         like those to come, and at least 100.
     smallest, background, n_items, n_bits, effective_bits
-        As in :func:`bilsh.estimates.hits.posterior`.
+        As in :func:`bilsh.theory.hits.posterior`.
     sample : HitSample, optional
         From the fit: its share of the noise and its dimensions are kept.
 

@@ -8,14 +8,14 @@ the truth to one side. Here every hit has a posterior instead. Three things go i
   whatever was selected from the counts: Beta(h + m, k - h + 1). And the counts below a limit X are distributed like
   Gamma(h + m) / Gamma(h + 1), whose sum is Gamma(X + m) / (m Gamma(X)): so m is estimated from the smallest counts of
   the scan, a Hill estimator with the noise of the bits removed.
-- A sample (:class:`HitSample`, made by :mod:`bilsh.estimates.sampling`): which share of the noise differs between the
+- A sample (:class:`HitSample`, made by :mod:`bilsh.theory.sampling`): which share of the noise differs between the
   items of one query (the rest moves all of them together and selects none), which dimensions are usual, and where in
   their posteriors the truths lie.
 - A doubt. Where the model expects no ordinary item at so small a count, the hit may be a copy that somebody put there,
   and it is judged by its own bits.
 
 Everything is in fractions of differing bits, so one code serves Hamming distances and asymmetric scores: a score is
-first turned into the fraction whose law has it, see :mod:`bilsh.estimates.scores`.
+first turned into the fraction whose law has it, see :mod:`bilsh.theory.scores`.
 """
 
 from __future__ import annotations
