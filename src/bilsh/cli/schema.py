@@ -68,9 +68,9 @@ ANSWERS: dict[str, dict[str, str]] = {
     "repair": {
         "version": "new version after --to-version, else null",
         "from": "version gone back to, else null",
-        "items": "items saved by --drop-damaged, else null",
-        "lost": "items lost by it, else null",
-        "files": "the new store, the list of lost ids, the damaged store",
+        "items": "items saved by --drop-damaged or --salvage, else null",
+        "lost": "items lost by --drop-damaged, else null",
+        "files": "the new store; then the list of lost ids, the damaged store",
         "versions": "list of {version, time, items, problem}",
     },
     "export": {
