@@ -90,13 +90,14 @@ def test_vectors_go_out_as_fvecs_if_they_are_kept(place, vectors):
     assert "keeps none" in complaint("export", "bare", "--to", "fvecs", cwd=place)
 
 
-def test_advice_names_encoder_bits_and_assumptions(place):
+def test_advice_names_the_shortest_code_and_what_was_measured(place, monkeypatch):
+    monkeypatch.setenv("BILSH_CACHE", str(place / "cache"))
     told = answer("advise", "x.npy", "--error", 0.1, "--pairs", 100, cwd=place)
-    assert told["encoder"] == "kernel"  # tight clusters far from each other
-    assert told["bits"] > 100
+    assert told["pick"]["n_bits"] <= 8 * told["item_bytes"]
+    assert told["pick"] in told["curve"]["points"]
     assert 0 <= told["assumptions"]["lemma_1"] <= 1
     lines = CliRunner().invoke(app, ["advise", str(place / "x.npy"), "--error", "0.1"]).output
-    assert "encoder      KernelEncoder" in lines
+    assert f"advice       {told['pick']['encoder']} codes of {told['pick']['n_bits']:,} bits" in lines
 
 
 def test_datasets(tmp_path):

@@ -155,7 +155,7 @@ def test_describe_names_what_it_skips(folder, codebook):
     result = descriptors.describe(folder, descriptors.Vlad(codebook))
     assert [path.name for path in result.paths] == [f"{i}.png" for i in range(7)]
     assert [(s.path.name, s.reason) for s in result.skipped] == [
-        ("3 broken.jpg", "not an image that OpenCV can decode"),
+        ("3 broken.jpg", "not an image of a known kind"),
         ("5 flat.png", "no local features"),
     ]
     for i, X in enumerate(result.X):

@@ -13,7 +13,6 @@ from bilsh.cli.words import for_users
 
 if TYPE_CHECKING:
     from bilsh.store import Store
-    from bilsh.workflows.advice import Advice
     from bilsh.workflows.queries import Found
 
 Answer = tuple[dict[str, Any], list[str]]
@@ -148,28 +147,6 @@ def describe_store(path: Path) -> Answer:
     if recipe and not recipe.finished:
         lines.append("not finished: run the same `bilsh encode` again to go on")
     return data, lines
-
-
-def advice_lines(found: Advice, source: Path) -> list[str]:
-    """Say the advice in words."""
-    angle = found.encoder == "angle"
-    hold = found.assumptions
-    return [
-        f"{found.rows:,} items of shape {found.item_shape}",
-        f"encoder      {'AngleEncoder, asymmetric queries' if angle else 'KernelEncoder'}: norm of the centred data is "
-        f"{found.norm_ratio:.2f} times the distance to the 10th neighbour ({'below' if angle else 'above'} 1.7)",
-        *([] if angle else [f"bandwidth    {found.bandwidth:.4g} (distance to the 50th neighbour)"]),
-        f"bits         {found.bits:,}: all of {found.pairs:,.0f} pairs within {found.error:g} of their expected "
-        f"fraction with confidence {found.confidence:g}",
-        f"memory       {show.size(found.code_bytes_per_million)} per million codes "
-        f"(float32 items: {show.size(found.vector_bytes_per_million)})",
-        f"time         {found.seconds_per_million:,.0f} s per million items, one thread, this machine",
-        f"the paper    its assumptions hold for {hold['assumptions']:.0%} of sampled pairs "
-        f"(norms {hold['norms']:.0%}, eigenvalue ratio {hold['ratio']:.0%}); Lemma 1 is true for "
-        f"{hold['lemma_1']:.0%}, Theorem 2 for {hold['theorem_2']:.0%}, Theorem 3 for {hold['theorem_3']:.0%}; "
-        "bilsh's estimates are exact and need none of them",
-        f"next         bilsh encode {show.shell(source)} -o store/ --bits {found.bits}",
-    ]
 
 
 def list_datasets() -> Answer:

@@ -13,27 +13,37 @@ from bilsh.cli.progress import Progress
 
 
 def advise(
-    source: Annotated[Path, typer.Argument(help="Array file.")],
-    error: Annotated[float, typer.Option(help="Wanted error of the fraction of differing bits.")] = 0.02,
+    source: Annotated[Path, typer.Argument(help="Array file, or folder of images.")],
+    recall: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Wanted share of the 10 nearest neighbours.")
+    ] = 0.9,
+    keep_vectors: Annotated[
+        bool, typer.Option("--keep-vectors", help="The store will keep the vectors, searches re-rank.")
+    ] = False,
+    describe: Annotated[str | None, typer.Option(help="Descriptor of images; chosen if not given.")] = None,
+    error: Annotated[float, typer.Option(help="Of the bound for all pairs: of the fraction of bits.")] = 0.02,
     confidence: Annotated[float, typer.Option(help="That no pair is off by more.")] = 0.99,
-    pairs: Annotated[float, typer.Option(help="Number of pairs this shall hold for.")] = 1e6,
+    pairs: Annotated[float, typer.Option(help="Number of pairs that it shall hold for.")] = 1e6,
     key: Key = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of samples and encoders.")] = 0,
+    jobs: Jobs = 1,
 ) -> None:
-    """Look at the data: which encoder, how many bits, what it costs, which of the paper's assumptions hold.
+    """Measure on a sample what codes find: which encoder, how many bits, what they cost.
 
     \b
     Examples:
       bilsh advise x.npy
-      bilsh advise x.npy --error 0.05 --confidence 0.95 --pairs 1000
+      bilsh advise x.npy --recall 0.95 --keep-vectors
+      bilsh advise photos/
     """
-    from dataclasses import asdict
-
-    from bilsh.cli.answers import advice_lines
     from bilsh.workflows.advice import advise as look
 
-    found = look(source, key=key, error=error, confidence=confidence, pairs=pairs, seed=seed)
-    show.result(asdict(found), advice_lines(found, source))
+    with Progress() as progress:
+        found = look(
+            source, key=key, recall=recall, keep_vectors=keep_vectors, describe=describe, error=error,
+            confidence=confidence, pairs=pairs, seed=seed, jobs=jobs, progress=progress,
+        )  # fmt: skip
+    show.result(found.to_json(), found.lines(source))
 
 
 def datasets(

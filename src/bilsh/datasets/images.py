@@ -30,6 +30,21 @@ def read_gray(path: Path, max_side: int | None = None) -> NDArray[np.uint8] | Sk
     max_side : int, optional
         Shrink so that the longer side has at most this many pixels.
     """
+    return _read(path, max_side, color=False)
+
+
+def read_color(path: Path, max_side: int | None = None) -> NDArray[np.uint8] | SkippedImage:
+    """Read one image as red, green and blue (height, width, 3), or say why that is not possible.
+
+    Parameters
+    ----------
+    path, max_side
+        As in :func:`read_gray`.
+    """
+    return _read(path, max_side, color=True)
+
+
+def _read(path: Path, max_side: int | None, *, color: bool) -> NDArray[np.uint8] | SkippedImage:
     cv2 = optional("cv2", "Reading images")
     try:
         # Decoding from memory works for any file name and tells an unreadable file from a broken image.
@@ -43,18 +58,19 @@ def read_gray(path: Path, max_side: int | None = None) -> NDArray[np.uint8] | Sk
             return SkippedImage(
                 path, f"{width:,} x {height:,} pixels; at most {MAX_PIXELS // 10**6} million are decoded"
             )
-        image = cv2.imdecode(data, cv2.IMREAD_GRAYSCALE)
+        image = cv2.imdecode(data, cv2.IMREAD_COLOR if color else cv2.IMREAD_GRAYSCALE)
     except OSError as error:
         return SkippedImage(path, error.strerror or str(error))
     except cv2.error as error:
         return SkippedImage(path, f"OpenCV: {error.err}")
     if image is None:
         return SkippedImage(path, "not an image that OpenCV can decode")
-    longest = max(image.shape)
+    longest = max(image.shape[:2])
     if max_side is not None and longest > max_side:
-        height, width = (max(1, round(side * max_side / longest)) for side in image.shape)
+        height, width = (max(1, round(side * max_side / longest)) for side in image.shape[:2])
         image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
-    return np.asarray(image, dtype=np.uint8)
+    # OpenCV keeps blue first.
+    return np.ascontiguousarray(image[..., ::-1] if color else image, dtype=np.uint8)
 
 
 @dataclass(slots=True)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bilsh.datasets.files import read_npy
-from bilsh.datasets.images import ImageFolder, SkippedImage, images, read_gray
-from bilsh.descriptors.kinds import Descriptor, Progress
+from bilsh.datasets.images import ImageFolder, SkippedImage, images, read_color, read_gray
+from bilsh.descriptors.kinds import Descriptor, Matrix, Progress
 from bilsh.errors import BilshError, InvalidInputError, optional
 from bilsh.files import replace_file
 
@@ -66,18 +66,32 @@ class _Task:
     def __call__(self, paths: list[Path]) -> _Chunk:
         rows, reasons = [], []
         for path in paths:
-            image = read_gray(path, self.max_side)
-            matrix = None if isinstance(image, SkippedImage) else self.descriptor.compute(image)
-            if matrix is not None:
-                rows.append(matrix.astype(self.dtype, copy=False))
-            reasons.append(
-                image.reason
-                if isinstance(image, SkippedImage)
-                else "no local features"
-                if matrix is None
-                else ""
-            )
+            found = describe_image(path, self.descriptor, self.max_side)
+            if isinstance(found, SkippedImage):
+                reasons.append(found.reason)
+            else:
+                rows.append(found.astype(self.dtype, copy=False))
+                reasons.append("")
         return _Chunk(np.stack(rows) if rows else np.empty((0, *self.descriptor.shape), self.dtype), reasons)
+
+
+def describe_image(path: Path, descriptor: Descriptor, max_side: int | None = None) -> Matrix | SkippedImage:
+    """Describe one image, or say why that is not possible.
+
+    Parameters
+    ----------
+    path : Path
+    descriptor : Descriptor
+        Receives gray values, or red, green and blue where its attribute `color` is true.
+    max_side : int, optional
+        Shrink larger images first.
+    """
+    read = read_color if getattr(descriptor, "color", False) else read_gray
+    image = read(path, max_side)
+    if isinstance(image, SkippedImage):
+        return image
+    matrix = descriptor.compute(image)
+    return SkippedImage(path, "no local features") if matrix is None else matrix
 
 
 def describe(

@@ -222,7 +222,7 @@ def _open(
     if source.is_dir():
         if settings.describe != "vlad" and codebook is not None:
             raise InvalidInputError(f"a codebook belongs to describe='vlad'; got {settings.describe!r}.")
-        descriptor = make_descriptor(settings, codebook)
+        descriptor = make_descriptor(settings, codebook, asked=settings.describe)
         return ImageSource(source, descriptor, max_side=settings.max_side, jobs=jobs)
     data = ArraySource(source, settings.key, ids=ids, id_column=id_column)
     if data.ids is not None:

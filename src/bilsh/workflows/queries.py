@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from bilsh.datasets.arrays import open_rows
 from bilsh.datasets.files import existing, read_npy
 from bilsh.datasets.images import SkippedImage
+from bilsh.descriptors.folder import describe_image
 from bilsh.errors import DataNotFoundError, InvalidInputError
 from bilsh.search.request import Mode
 from bilsh.search.results import Matches, Neighbors
 from bilsh.store import Store
 from bilsh.store.recipe import Recipe, read_recipe
 from bilsh.workflows.describing import make_descriptor
-from bilsh.workflows.sources import check_dimension, check_finite, describe_image, is_image
+from bilsh.workflows.sources import check_dimension, check_finite, is_image
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 

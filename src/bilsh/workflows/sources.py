@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.datasets.arrays import open_rows, read_column
-from bilsh.datasets.images import SUFFIXES, SkippedImage, images, read_gray
+from bilsh.datasets.images import SUFFIXES, SkippedImage, images
+from bilsh.descriptors.folder import describe_image
 from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import InvalidInputError
 
@@ -185,17 +186,6 @@ class ImageSource:
             [name for name, X in zip(names, found, strict=True) if not isinstance(X, SkippedImage)],
             tuple(X for X in found if isinstance(X, SkippedImage)),
         )
-
-
-def describe_image(
-    path: Path, descriptor: Descriptor, max_side: int | None
-) -> NDArray[np.float32] | SkippedImage:
-    """Describe one image, or say why that is not possible."""
-    image = read_gray(path, max_side)
-    if isinstance(image, SkippedImage):
-        return image
-    matrix = descriptor.compute(image)
-    return SkippedImage(path, "no local features") if matrix is None else matrix
 
 
 def is_image(path: Path) -> bool:
