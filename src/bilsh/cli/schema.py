@@ -18,6 +18,7 @@ ANSWERS: dict[str, dict[str, str]] = {
         "encoder": "angle or kernel",
         "bits": "length of a code",
         "fingerprint": "of the encoder",
+        "notes": "list of sentences: what was chosen by a look at the data, and why",
     },
     "search": {
         "store": "path",
