@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import base64
 import html
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from numpy.typing import NDArray
 
 import bilsh
 from bilsh import datasets, evaluation
+from bilsh.errors import optional
 from bilsh.experiments import plots
 from bilsh.files import replace_file
 
@@ -29,6 +33,7 @@ RECALL_AT = 100
 STORE_BITS = 1024
 QUERIES = 8
 NEIGHBOURS = 6
+MORE = "they need matplotlib, pip install 'bilsh[plot]'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Story:
     """What the story comes to: for programs, and line by line for people."""
 
     data: dict[str, Any]
@@ -164,17 +169,12 @@ def neighbours(images: NDArray[Any], queries: NDArray[Any], hits: bilsh.Neighbor
 
 
 def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise bilsh.BilshError("The pictures need matplotlib: pip install 'bilsh[plot]'.") from error
+    mpl = optional("matplotlib", "The pictures of the demonstration")
     mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    return plt
+    return import_module("matplotlib.pyplot")
 
 
-def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = False) -> Told:
+def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = False) -> Story:
     """Tell the whole story, and leave data, store, pictures and report.html in a folder.
 
     Parameters
@@ -201,24 +201,30 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
     say(f"searching for {QUERIES} digits that are not in it ...")
     with bilsh.Store.open(folder / "store") as store:
         hits = store.search(asked, NEIGHBOURS)
-    neighbours(kept, asked, hits, folder / "neighbours.png")
+    drawn = find_spec("matplotlib") is not None
+    if drawn:
+        neighbours(kept, asked, hits, folder / "neighbours.png")
 
     rows: list[Row] = []
     for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
         say(f"measuring every method with {n_bits:,} bits ...")
         rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
-    picture(rows, folder / "digits.png")
+    if drawn:
+        picture(rows, folder / "digits.png")
     shown = [row for row in rows if row.n_bits == TABLE_BITS]
+    where = shlex.quote(str(folder / "store"))
     steps = [
-        f"bilsh search {folder / 'store'} --query {query} -k 5",
-        f"bilsh search {folder / 'store'} --id 17 --radius 200",
-        f"bilsh info {folder / 'store'}",
-        f"bilsh advise {source}",
+        f"bilsh search {where} --query {shlex.quote(str(query))} -k 5",
+        f"bilsh search {where} --id 17 --radius 200",
+        f"bilsh info {where}",
+        f"bilsh advise {shlex.quote(str(source))}",
         "bilsh encode YOUR_PHOTOS/ -o store/",
     ]
     (folder / "report.html").write_text(report(shown, steps, folder), encoding="utf-8")
     lines = [
-        table(shown), "", f"picture: {folder / 'digits.png'}", f"report: {folder / 'report.html'}", "",
+        table(shown), "",
+        f"picture: {folder / 'digits.png'}" if drawn else f"no pictures: {MORE}",
+        f"report: {folder / 'report.html'}", "",
         "try next:", *(f"  {step}" for step in steps),
     ]  # fmt: skip
     data = {
@@ -226,7 +232,7 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
         "report": str(folder / "report.html"),
         "store": str(folder / "store"),
     }
-    return Told(data, lines)
+    return Story(data, lines)
 
 
 def _save_once(path: Path, array: NDArray[Any]) -> None:
@@ -240,6 +246,8 @@ def report(rows: Sequence[Row], steps: Sequence[str], folder: Path) -> str:
     """Return the report as one HTML page, pictures inside."""
 
     def image(name: str) -> str:
+        if not (folder / name).is_file():
+            return f"<p>(No picture: {html.escape(MORE)})</p>"
         data = base64.b64encode((folder / name).read_bytes()).decode()
         return f'<img alt="{name}" src="data:image/png;base64,{data}">'
 
@@ -265,8 +273,7 @@ img {{ max-width: 100% }} pre {{ background: #f5f5f5; padding: 1rem; overflow-x:
 images are.</p>
 <h2>Searching</h2>
 <p>{QUERIES} digits that are not in the store, and the {NEIGHBOURS} items nearest to each by {STORE_BITS:,} bits. Above
-an item: its id, the angle between it and the query (radians) as the code tells it, and the 95 % interval of that
-angle.</p>
+an item: its id, its similarity to the query as the code tells it (1 is the same), and the 95 % interval.</p>
 {image("neighbours.png")}
 <h2>How good for how many bits</h2>
 <p>The paper's protocol: true neighbours are closer than the mean distance to the 50th neighbour. Dashed: methods of

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from bilsh.encoders.coder import Coder
-from bilsh.errors import (
-    CorruptEncoderError,
-    CorruptStoreError,
-    InvalidInputError,
-    InvalidTypeError,
-)
+from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.search.scan import Memory
 from bilsh.search.searchable import Searchable
 from bilsh.store import maintenance
