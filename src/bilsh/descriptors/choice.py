@@ -197,7 +197,7 @@ def _learned(folder: ImageFolder, centers: int, most: int, seed: int, say: Progr
 
 
 def _look(folder: ImageFolder) -> tuple[list[NDArray[np.uint8]], NDArray[np.int64] | None]:
-    """Read the images; and the class of each where sub-folders tell it (at least two, nearly all images with company)."""
+    """Read the images; and the class of each where sub-folders tell it (nearly all have company)."""
     read = [(path, read_color(path, folder.max_side)) for path in folder.paths]
     found = [(path, image) for path, image in read if isinstance(image, np.ndarray)]
     shown = [image for _, image in found]
