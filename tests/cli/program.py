@@ -1,27 +1,25 @@
-"""Runs the real program in a process of its own."""
+"""Runs the program: in this process, as most tests do, or in one of its own (`COMMAND`)."""
 
+import contextlib
 import json
 import os
-import subprocess
 import sys
 
+from typer.testing import CliRunner
+
 from bilsh.cli import schema
+from bilsh.cli.commands import app
 
 COMMAND = [sys.executable, "-m", "bilsh.cli"]
 
 
-def bilsh(*arguments, cwd=None, code=0, **more):
-    """Run it to the end, check the exit code, and that neither stream holds a traceback or control characters."""
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=plain(),
-        **more,
-    )
-    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+def bilsh(*arguments, cwd=None, code=0):
+    """Run a command in this process, check its exit code, and that neither stream holds what does not belong there."""
+    with contextlib.chdir(cwd or "."):
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="bilsh")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, (arguments, done.exit_code, done.stdout, done.stderr)
     for text in (done.stdout, done.stderr):
         assert "Traceback" not in text
         assert "\x1b" not in text

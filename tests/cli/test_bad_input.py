@@ -15,7 +15,6 @@ from cli.program import COMMAND, answer, bilsh, complaint, plain
 
 def test_wrong_usage_is_2(place):
     bilsh("search", "store", cwd=place, code=2)
-    bilsh("search", "store", "--id", 1, "--mode", "asymmetric", cwd=place, code=2)
     bilsh("encode", "x.npy", cwd=place, code=2)
     bilsh("encode", "x.npy", "-o", "s", "--method", "magic", cwd=place, code=2)
     bilsh("nonsense", code=2)

@@ -25,7 +25,7 @@ def test_commands_are_those_of_the_documentation():
     ]  # fmt: skip
 
 
-def test_life_of_a_store(place):
+def test_life_of_a_store(place, vectors):
     told = answer("info", "store", cwd=place)
     assert (told["items"], told["bits"], told["finished"], told["keep_vectors"]) == (
         300,
@@ -44,12 +44,18 @@ def test_life_of_a_store(place):
         assert hits[0]["interval"][0] <= hits[0]["similarity"] <= hits[0]["interval"][1]
     exact = answer("search", "store", "--query", "q.npy", "-k", 3, "--rerank", cwd=place)
     assert exact["results"][0]["neighbors"][0]["exact_distance"] == 0
+    for question in (["--id", 7], ["--query", "q.npy", "--radius", 80]):
+        exact = answer("search", "store", *question, "--rerank", cwd=place)["results"][0]["neighbors"]
+        true = [float(np.linalg.norm(vectors[hit["id"]] - vectors[7])) for hit in exact]
+        assert true == sorted(true)
+        np.testing.assert_allclose([hit["exact_distance"] for hit in exact], true, rtol=1e-5, atol=1e-6)
     text = bilsh("search", "store", "--id", 7, "-k", 2, cwd=place).stdout.splitlines()
     assert text[0].split()[:3] == ["rank", "id", "bits"]
-    assert text[1].split()[:3] == ["1", "7", "0"]
+    assert [line.split()[0] for line in text[1:]] == ["1", "2"]
+    assert "7" not in {line.split()[1] for line in text[1:]}  # an item is not its own neighbour
     near = answer("search", "store", "--id", 7, "--radius", 60, cwd=place)["results"][0]["neighbors"]
     assert all(hit["distance"] <= 60 for hit in near)
-    assert len(near) >= 50
+    assert len(near) >= 49
 
     assert answer("delete", "store", 7, 8, 999, cwd=place) == {"deleted": 2, "asked": 3, "items": 298}
     assert bilsh("delete", "store", 7, cwd=place, code=1).stdout.startswith("0 items deleted")

@@ -157,7 +157,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(encoder_file.os, "fsync", fail)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match="No space"):
         encoder.truncated(5).save(tmp_path / "e")
     assert [path.name for path in tmp_path.iterdir()] == ["e"]

@@ -51,26 +51,16 @@ def truth_of(encoder, images, a, b):
 
 
 def coverage(make, images, n_encoders, seed):
-    """Share of pairs whose true distance (angle) is in the 95 % interval: per encoder, by Hamming and by score."""
+    """Share of pairs whose true distance (angle) is in the 95 % interval, per encoder."""
     a, b = pairs_of(images, 400, np.random.default_rng([seed, 1]))
     shares = []
     for number in range(n_encoders):
         encoder = make(1000 * seed + number).fit(images)
         codes = encoder.transform(images)
         truth = truth_of(encoder, images, a, b)
-        means = scores(encoder, encoder.phases(images[a]), codes[b])
-        told = bilsh.estimate(codes[a], codes[b], encoder), estimates.estimate_means(means, encoder)
-        intervals = (one.sampling_interval.T for one in told)
-        shares.append([np.mean((low <= truth) & (truth <= high)) for low, high in intervals])
-    return np.array(shares).T
-
-
-def scores(encoder, phases, codes):
-    """Return what estimate_means takes, from its definition."""
-    signs = 2.0 * bilsh.unpack(codes, encoder.n_bits) - 1
-    if isinstance(encoder, bilsh.KernelEncoder):
-        return (np.cos(phases) * signs).mean(axis=1)
-    return (phases * signs).sum(axis=1) / np.abs(phases).sum(axis=1)
+        low, high = bilsh.estimate(codes[a], codes[b], encoder).sampling_interval.T
+        shares.append(np.mean((low <= truth) & (truth <= high)))
+    return np.array(shares)
 
 
 def assert_covers(shares, false_fail=1e-6):
@@ -82,22 +72,20 @@ def assert_covers(shares, false_fail=1e-6):
 
 @pytest.mark.parametrize("name", ["bilinear", "dense", "angle", "angle dense"])
 def test_intervals_cover_on_digits(name):
-    by_distance, by_score = coverage(ENCODERS[name], DIGITS[:600], 60 if name == "bilinear" else 30, SEED)
-    assert_covers(by_distance)
-    assert_covers(by_score)
+    assert_covers(coverage(ENCODERS[name], DIGITS[:600], 60 if name == "bilinear" else 30, SEED))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENCODERS)
 def test_intervals_of_every_code_cover_on_digits(name):
-    assert_covers(coverage(ENCODERS[name], DIGITS, 200, SEED)[0])
+    assert_covers(coverage(ENCODERS[name], DIGITS, 200, SEED))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bilinear", "quadrature", "dense", "angle"])
 def test_intervals_cover_on_mnist(name, mnist_folder):
     images = datasets.mnist(mnist_folder).X[:4000] / np.float32(255)
-    assert_covers(coverage(ENCODERS[name], images.reshape(-1, 28, 28), 100, SEED)[0])
+    assert_covers(coverage(ENCODERS[name], images.reshape(-1, 28, 28), 100, SEED))
 
 
 def test_orthogonal_factors_vary_as_the_correction_says():
@@ -210,10 +198,6 @@ def test_asymmetric_scores_give_back_distances(kernel, nu):
         "matern": (1 + np.sqrt(3 * 0.65)) * np.exp(-np.sqrt(3 * 0.65)),
     }[kernel]
     assert_mean(values, expected, detects=0.06)
-    if kernel == "gaussian":
-        told = estimates.estimate_means(np.array(expected / (np.pi / 2)), encoder)
-        assert told.distance == pytest.approx(np.sqrt(0.65), rel=1e-4)
-        assert told.kernel == pytest.approx(expected, rel=1e-4)
 
 
 def test_shapes_broadcast_and_quantities_convert():

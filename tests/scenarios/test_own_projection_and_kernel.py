@@ -77,19 +77,20 @@ def registered():
 
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize(
-    "encoder",
+    "make",
     [
-        bilsh.AngleEncoder(2048, projection="rademacher", random_state=0),
-        bilsh.KernelEncoder(2048, projection=Rademacher(), bandwidth=8.0, random_state=0),
-        bilsh.KernelEncoder(
+        lambda: bilsh.AngleEncoder(2048, projection="rademacher", random_state=0),
+        lambda: bilsh.KernelEncoder(2048, projection=Rademacher(), bandwidth=8.0, random_state=0),
+        lambda: bilsh.KernelEncoder(
             2048, kernel="rational quadratic", projection="dense", bandwidth=8.0, random_state=0
         ),
     ],
     ids=["angle", "kernel", "own kernel"],
 )
-def test_all_rooms_work_with_what_they_have_never_seen(encoder, tmp_path):
+def test_all_rooms_work_with_what_they_have_never_seen(make, tmp_path):
     X = np.random.default_rng(0).normal(size=(400, 32))
-    codes = encoder.fit(X).transform(X)
+    encoder = make().fit(X)
+    codes = encoder.transform(X)
     encoder.save(tmp_path / "own.encoder")
     again = bilsh.load_encoder(tmp_path / "own.encoder")
     np.testing.assert_array_equal(again.transform(X), codes)

@@ -108,6 +108,13 @@ class SimulatedDisk:
 
         self.perform("make_directory", path, action)
 
+    def sync_parent(self, path):
+        self.perform("sync_directory", path.parent, lambda: self.folder(path.parent).sync())
+
+    def directory(self, path):
+        self.folder(path)
+        return SimulatedDirectory(self, path)
+
     def list(self, directory):
         self.step("list", directory)
         return list(self.folder(directory).seen)
@@ -195,6 +202,37 @@ class SimulatedDisk:
         return disk
 
 
+class SimulatedDirectory:
+    """Same methods as bilsh.store.files.Directory."""
+
+    def __init__(self, disk, path):
+        self.disk, self.path = disk, path
+
+    def identity(self):
+        return 7
+
+    def list(self):
+        return self.disk.list(self.path)
+
+    def create(self, name):
+        return self.disk.create(self.path / name)
+
+    def open(self, name):
+        return self.disk.open(self.path / name)
+
+    def link(self, source, target):
+        self.disk.link(self.path / source, self.path / target)
+
+    def unlink(self, name):
+        self.disk.unlink(self.path / name)
+
+    def sync(self):
+        self.disk.sync_directory(self.path)
+
+    def lock(self, name):
+        return self.disk.lock(self.path / name)
+
+
 class SimulatedNewFile:
     def __init__(self, disk, path):
         self.disk, self.path = disk, path
@@ -242,6 +280,9 @@ class SimulatedLock:
 
     def note(self, data):
         self.disk.perform("note", self.path, lambda: self.inode.write(0, data))
+
+    def is_held(self):
+        return self.disk.folder(self.path.parent).seen.get(self.path.name) is self.inode
 
     def release(self):
         self.disk.locked.discard(self.path)

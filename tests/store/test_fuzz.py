@@ -177,7 +177,7 @@ def test_any_bytes_as_sections(data):
     disk = SimulatedDisk.holding(WHERE, {"s-0123456789abcdef.seg": data})
     ref = FileRef("s-0123456789abcdef.seg", len(data), hashlib.sha256(data[:HEADER]).hexdigest())
     with pytest.raises(CorruptStoreError), little_memory():
-        SectionFile(disk.open(WHERE / ref.file), ref, b"SEGM", "0" * 64, True)
+        SectionFile(disk.directory(WHERE).open(ref.file), ref, b"SEGM", "0" * 64, True)
 
 
 def test_deep_json_is_refused():

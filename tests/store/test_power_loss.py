@@ -21,7 +21,9 @@ STEPS = (
     lambda store: store.add(make_items(4, 2), ids=[40, 30, 20, 10]),
     lambda store: store.delete([30, 1]),
     lambda store: store.upsert(make_items(2, 3), ids=[40, 77]),
-    lambda store: store.add_codes(ENCODER.transform(make_items(2, 4)), vectors=make_items(2, 4)),
+    lambda store: store.add_codes(
+        ENCODER.transform(make_items(2, 4)), vectors=make_items(2, 4), fingerprint="unchecked"
+    ),
     lambda store: store.delete([2, 10]),
     lambda store: store.compact(),
     lambda store: store.delete([20]),
@@ -140,34 +142,34 @@ def test_a_store_that_forgets_one_step_is_caught(forgotten, monkeypatch):
         life_of_a_store(0)
 
 
-def write_manifest_in_place(writer, manifest):
+def write_manifest_in_place(writer, manifest, *, base):
     """No temporary name, no link: a crash finds half a manifest under the final name."""
     writer._sync_directory()
-    with writer.disk.create(writer.path / manifest_name(manifest.version)) as file:
+    with writer.directory.create(manifest_name(manifest.version)) as file:
         file.write(encode_manifest(manifest))
         file.sync()
     writer._sync_directory()
     writer._made = []
 
 
-def note_too_early(writer, manifest, commit=writing.Writer.commit):
+def note_too_early(writer, manifest, *, base, commit=writing.Writer.commit):
     """The hint runs ahead of the manifest."""
-    writer._lock.note(hint(manifest.version))
-    commit(writer, manifest)
+    writer._lock.note(hint(manifest.version, writer.directory.identity()))
+    commit(writer, manifest, base=base)
 
 
-def tidy_too_early(writer, manifest, commit=writing.Writer.commit):
+def tidy_too_early(writer, manifest, *, base, commit=writing.Writer.commit):
     """Files of the version that is still the newest are removed before the next one stands."""
-    for name in writer.disk.list(writer.path):
+    for name in writer.directory.list():
         if name.startswith(("s-", "d-")) and name not in manifest.files():
-            writer.disk.unlink(writer.path / name)
-    commit(writer, manifest)
+            writer.directory.unlink(name)
+    commit(writer, manifest, base=base)
 
 
-def replace_old_version(writer, manifest, commit=writing.Writer.commit):
+def replace_old_version(writer, manifest, *, base, commit=writing.Writer.commit):
     """The old manifest goes before the new one has come."""
-    writer.discard([writer.path / manifest_name(manifest.version - 1)])
-    commit(writer, manifest)
+    writer.discard([manifest_name(manifest.version - 1)])
+    commit(writer, manifest, base=base)
 
 
 @pytest.mark.parametrize(

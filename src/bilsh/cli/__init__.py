@@ -6,6 +6,6 @@ import os
 # small products of a query. Read when NumPy is loaded, so it stands before all other imports.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from bilsh.cli.program import main
+from bilsh.cli.start import main
 
 __all__ = ["main"]

@@ -1,6 +1,6 @@
 """``python -m bilsh.cli``."""
 
-from bilsh.cli.program import main
+from bilsh.cli.start import main
 
 if __name__ == "__main__":
     main()

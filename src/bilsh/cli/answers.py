@@ -170,8 +170,10 @@ def list_datasets() -> Answer:
 def write_dataset(name: str, path: Path) -> Answer:
     """Write a data set as .npy, its labels beside it."""
     from bilsh import datasets
+    from bilsh.datasets.files import check_folder
     from bilsh.files import replace_file
 
+    check_folder(path)
     data = datasets.digits() if name == "digits" else datasets.mnist()
     labels = path.with_suffix(".labels.npy")
     for target, array in ((path, data.X), (labels, data.labels)):

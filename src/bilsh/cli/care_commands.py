@@ -10,6 +10,7 @@ import typer
 from bilsh.cli import show
 from bilsh.cli.options import Commands, IdFile, StorePath
 from bilsh.cli.progress import Progress
+from bilsh.errors import DataNotFoundError, InvalidInputError
 
 
 def info(store: StorePath) -> None:
@@ -92,14 +93,17 @@ def repair(
     from bilsh.workflows.queries import check_place
 
     check_place(store)
+    versions = Store.versions(store)
+    if not versions:
+        raise DataNotFoundError(f"{store} holds no version of a store. Check the path.")
     if to_version is not None:
+        _check_kept(to_version, [v.version for v in versions])
         newest = Store.repair(store, to_version)
         show.result(
             {"version": newest, "from": to_version, "versions": []},
             [f"version {newest} has the content of version {to_version}"],
         )
         return
-    versions = Store.versions(store)
     rows = [
         (v.version, when(v.time), "?" if v.items is None else f"{v.items:,}", v.problem or "ok")
         for v in versions
@@ -108,6 +112,12 @@ def repair(
         {"version": None, "from": None, "versions": [asdict(v) for v in versions]},
         show.table(("version", "made", "items", "state"), rows, left=("made", "state")),
     )
+
+
+def _check_kept(version: int, kept: list[int]) -> None:
+    if version not in kept:
+        why = "is no longer kept" if 0 < version < max(kept) else "never was"
+        raise InvalidInputError(f"version {version} {why}; there are {', '.join(map(str, kept))}.")
 
 
 def export(

@@ -41,6 +41,9 @@ class Program(TyperGroup):
             # The reader has seen enough (| head). Python would complain once more when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
         except (BilshError, OSError, MemoryError) as error:
             if show.switches.debug:
                 raise
@@ -73,19 +76,3 @@ def _sentence(error: BaseException) -> str:
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, *rest: Any, **more: Any) -> None:
     show.note(f"note: {for_users(str(message))}")
-
-
-def main() -> None:
-    """Run the program and exit."""
-    try:
-        from bilsh.cli.commands import app
-
-        app(prog_name="bilsh")
-    except KeyboardInterrupt:
-        # Before any command began.
-        sys.exit(INTERRUPTED)
-    except Exception as error:
-        if show.switches.debug:
-            raise
-        show.complain(f"{type(error).__name__}: {error} (this should not happen; --debug shows where).")
-        sys.exit(FAILED)

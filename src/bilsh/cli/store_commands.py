@@ -161,14 +161,12 @@ def search(
     """
     if (query is None) == (id_ is None):
         raise typer.BadParameter("give either --query FILE or --id ID.")
-    if radius is not None and rerank:
-        raise typer.BadParameter(
-            "--radius gives all items within that many bits, --rerank orders the best by exact distance: "
-            "leave one of them out."
-        )
     from bilsh.cli.answers import search_answer
+    from bilsh.datasets.files import check_folder
     from bilsh.workflows import queries
 
+    if html is not None:
+        check_folder(html)
     with queries.open_store(store) as opened:
         asked = queries.Asked(
             query=query, key=key, ids=None if id_ is None else [id_], k=k, mode=mode, radius=radius,

@@ -139,7 +139,9 @@ def bench(
     ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Run this part (encode, ways, hamming, memory, scaling); may be repeated."),
+        typer.Option(
+            help="Run this part (encode, ways, hamming, memory, scaling, progressive, store); may be repeated."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and plots.")] = Path(
         "bilsh-bench"

@@ -12,6 +12,11 @@ WORDS = {
     "Close it there first, or open the store with mode='r' to read beside it.": "Wait until it is done, or stop it.",
 }
 PATTERNS = {
+    r"\bUse upsert to": "Use --upsert to",
+    r"\bleave mode at\b": "leave --mode at",
+    r" is not here \(1 of 1 are not\)": " is not in the store",
+    r" is not here \(": " is not in the store (",
+    r" of the (\d+) ids of `where` are not here": r" of the \1 ids of --where are not in the store",
     r"\bkey=": "--key ",
     r"\bn_jobs\b": "--jobs",
     r"\bkeep_vectors=(?:'\w+')?": "--keep-vectors",

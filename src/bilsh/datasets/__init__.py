@@ -4,12 +4,10 @@ Large files are memory-mapped, sizes that a header declares are checked against 
 allocated, and nothing is ever unpickled.
 """
 
+from bilsh.datasets.arrays import load, open_rows, read_column
 from bilsh.datasets.csv import read_csv
 from bilsh.datasets.files import (
-    load,
-    open_rows,
     read_bvecs,
-    read_column,
     read_fvecs,
     read_idx,
     read_ivecs,

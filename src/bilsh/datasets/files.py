@@ -1,11 +1,11 @@
-"""Arrays in files: .npy, .npz, fvecs, bvecs, ivecs and idx, and the one way into all formats, :func:`load`.
+"""Arrays in files: .npy, .npz, fvecs, bvecs, ivecs and idx; and what all readers share.
 
 A header is a claim, not a fact: the size it declares is compared with the file before anything is allocated.
 """
 
 import gzip
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -24,107 +24,6 @@ MAX_DEFLATE = 1032
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-PLAIN = (".npy", ".fvecs", ".bvecs", ".ivecs")
-TABLES = (".npz", ".parquet", ".csv", ".h5", ".hdf5")
-
-
-def load(path: PathLike, *, key: str | None = None) -> NDArray[Any]:
-    """Read an array from a file, by the suffix of its name.
-
-    Parameters
-    ----------
-    path : path
-        .npy, .fvecs, .bvecs, .ivecs and plain idx files are memory-mapped, and so is contiguous HDF5; .npz,
-        .parquet, .csv and compressed files are read into memory.
-    key : str, optional
-        Which member of an .npz, dataset of an HDF5 file ("a/b" within a group), or column of a Parquet file with
-        lists; or columns of numbers of a Parquet or CSV file, separated by commas.
-
-    Returns
-    -------
-    array
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/x.npy", np.eye(3))
-    ...     load(f"{folder}/x.npy").shape
-    (3, 3)
-    """
-    return np.asanyarray(open_rows(path, key)[:])
-
-
-def open_rows(path: PathLike, key: str | None = None, *, ids: str | None = None) -> Any:
-    """Open an array file; what comes back has a shape and gives rows by slices, without reading the rest.
-
-    Parameters
-    ----------
-    path, key
-        As in :func:`load`.
-    ids : str, optional
-        Column or array that holds ids, and is no data. See :func:`read_column`.
-    """
-    file = existing(path)
-    suffix = file.suffix.lower()
-    if suffix == ".parquet":
-        from bilsh.datasets.parquet import ParquetRows
-
-        return ParquetRows(file, key, ids=ids)
-    if suffix == ".csv":
-        from bilsh.datasets.csv import read_csv
-
-        return read_csv(file, key, ids=ids)
-    if suffix in (".h5", ".hdf5"):
-        from bilsh.datasets.hdf5 import Hdf5Rows
-
-        return Hdf5Rows(file, key, ids=ids)
-    if suffix == ".npz":
-        return read_npz(file, key, ids=ids)
-    readers: dict[str, Callable[[Path], NDArray[Any]]] = {
-        ".npy": read_npy,
-        ".fvecs": read_fvecs,
-        ".bvecs": read_bvecs,
-        ".ivecs": read_ivecs,
-    }
-    reader = read_idx if "-idx" in file.name else readers.get(suffix)
-    if reader is None:
-        raise InvalidInputError(
-            f"{file} has none of the known suffixes {', '.join([*PLAIN, *TABLES])} (or idx files such as "
-            "train-images-idx3-ubyte.gz). Rename it or convert it, e.g. with numpy.save."
-        )
-    for name in (key, ids):
-        if name is not None:
-            raise InvalidInputError(f"{file} holds a single array: leave out the name {name!r}.")
-    return reader(file)
-
-
-def read_column(path: PathLike, name: str) -> NDArray[np.int64] | list[str]:
-    """Read ids from a file: a column of a Parquet or CSV file, a dataset of an HDF5 file, a member of an .npz.
-
-    Returns
-    -------
-    int64 (n,), or list of n str
-    """
-    file = existing(path)
-    suffix = file.suffix.lower()
-    if suffix == ".parquet":
-        from bilsh.datasets.parquet import parquet_column
-
-        return parquet_column(file, name)
-    if suffix == ".csv":
-        from bilsh.datasets.csv import csv_column
-
-        return csv_column(file, name)
-    if suffix in (".h5", ".hdf5"):
-        from bilsh.datasets.hdf5 import hdf5_column
-
-        return hdf5_column(file, name)
-    if suffix == ".npz":
-        return as_ids(read_npz(file, name, numbers=False), f"{name} of {file}")
-    raise InvalidInputError(f"{file} has no columns; give the ids in a file of their own.")
-
-
 def as_ids(values: NDArray[Any], source: str) -> NDArray[np.int64] | list[str]:
     """Return integers as int64, texts as strings; refuse anything else."""
     if values.ndim == 1 and values.dtype.kind in "iu":
@@ -138,6 +37,12 @@ def as_ids(values: NDArray[Any], source: str) -> NDArray[np.int64] | list[str]:
     raise InvalidInputError(
         f"{source} holds {values.dtype} values of shape {values.shape}; expected ids, integers or texts (n,)."
     )
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a file to be written into a folder that does not exist."""
+    if not path.parent.is_dir():
+        raise DataNotFoundError(f"the folder {path.parent} does not exist. Make it first.")
 
 
 def existing(path: PathLike) -> Path:
@@ -172,7 +77,16 @@ def read_npy(path: PathLike) -> NDArray[Any]:
     """Memory-map a .npy file (read-only). Files with Python objects inside are refused, not unpickled."""
     file = existing(path)
     with parsing(file, ".npy"):
-        return numeric(np.load(file, mmap_mode="r", allow_pickle=False), str(file))
+        with file.open("rb") as stream:
+            # NumPy would take anything else for a pickle, and advise to trust it.
+            if stream.read(6) != b"\x93NUMPY":
+                raise ValueError("it does not begin as one")
+        try:
+            return numeric(np.load(file, mmap_mode="r", allow_pickle=False), str(file))
+        except ValueError as error:
+            if "Python objects" not in str(error):
+                raise
+            raise ValueError("it holds Python objects, which are never unpickled") from error
 
 
 def read_npz(

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from math import erf
+from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bilsh.encoders.calibration import Calibration, Floats, Values, Weights, signed
+from bilsh.theory.scores import ScoreLaw
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder
 
 SHORTEST = 0.1
 """Lengths of projection vectors below are taken for this one; they are rare."""
+
+
+_PHASES = 128
+"""Projections that stand for all of a query."""
 
 
 class AngleCalibration(Calibration):
@@ -35,8 +43,6 @@ class AngleCalibration(Calibration):
         count, d = coder.projection.orthogonal_pairs(coder.outputs)
         self._repulsion = count * d / max((d - 1) * (d + 2), 1)
         lengths = coder.projection.lengths(coder.outputs)
-        # Real projections weigh bits by the lengths of their vectors: fewer count.
-        self._spread = 1.0 if lengths is None else float(np.square(lengths).mean() / lengths.mean() ** 2)
         self._lengths = None if lengths is None else np.maximum(lengths, SHORTEST)
 
     def primary(self, fraction: Floats) -> Floats:
@@ -62,22 +68,22 @@ class AngleCalibration(Calibration):
         """Score sum u_r (2 h_r - 1), u over the length of its vector, which the query knows."""
         return signed(values if self._lengths is None else (values / self._lengths).astype(np.float32))
 
-    def mean_weights(self, values: Values) -> Weights:
-        """Mean sum u (2 h - 1) / sum |u|."""
-        size = np.abs(values).mean(axis=1, keepdims=True, dtype=np.float64)
-        relative = (values / np.where(size > 0, size, 1.0)).astype(np.float32)
-        return signed(relative / np.float32(values.shape[1]))
+    @cached_property
+    def score_law(self) -> ScoreLaw:
+        """The query's projections are Gaussian; an item at angle theta has a 1 with probability Phi(u cot theta)."""
+        u = np.array([NormalDist().inv_cdf((i + 0.5) / _PHASES) for i in range(_PHASES)])
+        fraction = np.linspace(0.0, 0.5, 65)[1:]
 
-    def from_means(self, means: Floats) -> Floats:
-        """Angle from sum u (2 h - 1) / sum |u|, whose expectation is cos(theta) whatever the lengths of the w."""
-        return np.arccos(np.clip(means, -1.0, 1.0))
+        def probability(number: int) -> Floats:
+            return _normal_cdf(u / np.tan(np.pi * fraction[number]))
 
-    def mean_deviation(self, means: Floats) -> Floats:
-        """Standard deviation of that ratio (delta method), with the repulsion of its quadratic part."""
-        c = np.clip(means, -1.0, 1.0)
-        both = 2 / np.pi * (np.arcsin(c) + c * np.sqrt(1 - c**2))  # E[u^2 sgn(u) sgn(v)] at correlation c
-        single = 1 + c**2 - 2 * c * both
-        turn = c + 1j * np.sqrt(1 - c**2)
-        quadratic = 9 / (8 * np.pi) * np.square(np.abs(turn - turn**3 / 3 - 2 * c / 3))
-        total = self.n_bits * self._spread * single - self._repulsion * quadratic
-        return np.asarray(np.sqrt(np.pi / 2 * np.maximum(total, 0.0)) / self.n_bits)
+        bits = self.effective_bits(fraction)
+        return ScoreLaw.from_bits(fraction, 2 * u, 0.5, (u >= 0).astype(np.float64), probability, bits)
+
+    def unrelated_bits(self) -> Floats:
+        """Signs of unrelated items are even."""
+        return np.full(self.n_bits, 0.5)
+
+
+def _normal_cdf(z: Floats) -> Floats:
+    return np.array([0.5 * (1 + erf(value / np.sqrt(2))) for value in z])

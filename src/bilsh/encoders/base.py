@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bilsh import _native
 from bilsh.encoders import file
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.sampling import with_hits
 from bilsh.errors import InvalidInputError
 from bilsh.projections import BilinearMap, DenseMap, LinearMap, Projection, as_projection, name_of
 from bilsh.projections.base import Bytes, Floats, Integers
@@ -81,7 +82,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
             )
         draws = Draws(*(np.random.default_rng(s) for s in seed_sequence(self.random_state).spawn(4)))
         try:
-            self.coder_ = self._fit(X, n_bits, projection, draws)
+            self.coder_ = with_hits(self._fit(X, n_bits, projection, draws), X, draws.sample)
         except _native.NonFiniteError:
             raise InvalidInputError(
                 "The projection of the mean of X overflows float32. Scale the data first, e.g. X / np.abs(X).max()."

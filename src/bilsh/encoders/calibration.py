@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.theory.scores import ScoreLaw
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder
@@ -76,17 +77,14 @@ class Calibration(ABC):
     def score_weights(self, values: Values) -> Weights:
         """Weights (q, n_bits) and bias (q,) by which stored items are ranked, from the query's values."""
 
+    @property
     @abstractmethod
-    def mean_weights(self, values: Values) -> Weights:
-        """Weights and bias whose score is the mean that :meth:`from_means` takes."""
+    def score_law(self) -> ScoreLaw:
+        """Expected score, against that of a copy and that of an unrelated item, at every expected fraction."""
 
     @abstractmethod
-    def from_means(self, means: Floats) -> Floats:
-        """Primary quantity from the mean of the query's values against the stored bits."""
-
-    @abstractmethod
-    def mean_deviation(self, means: Floats) -> Floats:
-        """Standard deviation of that mean."""
+    def unrelated_bits(self) -> Floats:
+        """Probability (n_bits,) that a bit of an unrelated item is 1."""
 
     def check_quantity(self, of: str | None) -> str:
         """Return the quantity asked for, the primary one for None; refuse what these codes do not tell."""

@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
+from bilsh.codes import BitOrder
 from bilsh.encoders import file
 from bilsh.errors import InvalidInputError
 from bilsh.projections import LinearMap, Plan
 from bilsh.projections.base import Bytes, Floats, Integers
-from bilsh.projections.kernels import KERNELS, Kernel, kernel_named
+from bilsh.projections.kernels import Kernel, kernel_named
+from bilsh.theory.hits import HitSample
 from bilsh.validation import (
     as_descriptors,
     check_choice,
@@ -62,6 +64,8 @@ class Coder:
         Settings of the estimator, plain JSON values; they travel in encoder files.
     feature_names : tuple of str or None
         Names of columns, where the data at fit had some.
+    hits, score_hits : HitSample or None
+        What a sample of the data told about hits ranked by distances, and by scores; None where none was taken.
     """
 
     kind: ClassVar[str]
@@ -74,6 +78,8 @@ class Coder:
     norm_ratio: float = np.nan
     params: Mapping[str, Any] = field(default_factory=dict)
     feature_names: tuple[str, ...] | None = None
+    hits: HitSample | None = None
+    score_hits: HitSample | None = None
 
     # -- what it is --------------------------------------------------------------------------------------
 
@@ -98,6 +104,16 @@ class Coder:
         return 1.0
 
     @property
+    def tells(self) -> bool:
+        """Whether distances between its codes mean something beyond themselves."""
+        return True
+
+    @cached_property
+    def order(self) -> BitOrder | None:
+        """Permutation under which codes that were made elsewhere are kept; None for its own."""
+        return None
+
+    @property
     def parameter_bytes(self) -> int:
         """Bytes of all numbers that encoding needs."""
         return sum(array.nbytes for array in file.code_arrays(self).values())
@@ -115,6 +131,10 @@ class Coder:
     @cached_property
     def calibration(self) -> Calibration:
         """What distances of its codes mean."""
+        raise TypeError(f"{type(self).__name__} does not say what its codes mean.")
+
+    def exact(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+        """True primary quantity (distance or angle) between descriptors, all against all."""
         raise TypeError(f"{type(self).__name__} does not say what its codes mean.")
 
     # -- what it does ------------------------------------------------------------------------------------
@@ -263,6 +283,10 @@ class AngleCoder(Coder):
 
         return AngleCalibration(self)
 
+    def exact(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+        """Angles between centred descriptors."""
+        return angles(A - self.mean, B - self.mean)
+
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the mean."""
         return {}, {"mean_": self.mean}
@@ -311,6 +335,16 @@ class KernelCoder(Coder):
 
         return KernelCalibration(self)
 
+    def exact(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+        """Distances that the kernel depends on."""
+        a, b = (part.astype(np.float64).reshape(len(part), -1) for part in (A, B))
+        if self.kernel.metric == "cityblock":
+            return np.array([np.abs(b - row).sum(axis=1) for row in a])
+        centre = b.mean(axis=0)
+        a, b = a - centre, b - centre
+        squares = np.square(a).sum(axis=1)[:, None] - 2 * (a @ b.T) + np.square(b).sum(axis=1)
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
     @property
     def t(self) -> NDArray[np.float64]:
         """Threshold t of every bit, in [-1, 1]."""
@@ -349,7 +383,12 @@ class KernelCoder(Coder):
         object.__setattr__(self, "kernel", kernel)
 
 
+def angles(A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+    """Angles (n, m) between descriptors, all against all."""
+    a, b = (part.astype(np.float64).reshape(len(part), -1) for part in (A, B))
+    norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
+    return np.arccos(np.clip(a @ b.T / np.where(norms > 0, norms, 1.0), -1.0, 1.0))
+
+
 CODERS: dict[str, type[Coder]] = {"angle": AngleCoder, "kernel": KernelCoder}
 """Coders by the kind that encoder files name."""
-
-__all__ = ["CODERS", "KERNELS", "TURN", "AngleCoder", "Coder", "KernelCoder"]

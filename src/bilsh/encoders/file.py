@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from bilsh.errors import CorruptEncoderError
 from bilsh.files import replace_file
 from bilsh.projections import MAPS
+from bilsh.theory.hits import HitSample
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder
@@ -82,6 +83,8 @@ def _dump(value: Any) -> bytes:
 def _chunks(coder: Coder) -> Iterator[bytes | memoryview]:
     """Yield the content of the file up to its checksum."""
     learned, more = coder.learned()
+    samples = {"hits_": coder.hits, "score_hits_": coder.score_hits}
+    more |= {name: sample.to_array() for name, sample in samples.items() if sample is not None}
     arrays = {name: _little_endian(array) for name, array in (code_arrays(coder) | more).items()}
     fitted = {"input_shape_": list(coder.input_shape), "norm_ratio_": coder.norm_ratio, **learned}
     if coder.feature_names is not None:
@@ -149,6 +152,8 @@ def _restore(coders: Mapping[str, type[Coder]], header: dict[str, Any], arrays: 
         "norm_ratio": float(fitted["norm_ratio_"]),
         "params": header["params"],
         "feature_names": None if names is None else tuple(str(name) for name in names),
+        "hits": HitSample.from_array(arrays["hits_"]) if "hits_" in arrays else None,
+        "score_hits": HitSample.from_array(arrays["score_hits_"]) if "score_hits_" in arrays else None,
     }
     coder = coders[header["encoder"]].restore(common, fitted, arrays)
     if coder.scale != header["scale"] or coder.n_bits != header["params"]["n_bits"]:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bilsh import theory
-from bilsh.encoders.calibration import Calibration, Floats, Values, Weights, signed
+from bilsh.encoders.calibration import Calibration, Floats, Values, Weights
 from bilsh.encoders.likelihood import BitLikelihood
+from bilsh.theory._series import SUPREMUM
 from bilsh.theory.orthogonality import linear_covariance
+from bilsh.theory.scores import ScoreLaw
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import KernelCoder
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
 _SCALES = np.geomspace(0.02, 40.0, 40)
 """Distances (bandwidth 1) at which variances are computed; between them they are interpolated."""
 
-_FINE = np.geomspace(1e-4, 60.0, 4000)
-TURN = 2 * np.pi
+_FINE = np.geomspace(1e-4, 60.0, 1000)
 
 
 class KernelCalibration(Calibration):
@@ -109,51 +110,16 @@ class KernelCalibration(Calibration):
         """Score: log-likelihood ratio of a near and a far distance, bit by bit."""
         return self._likelihood.weights(values)
 
-    def mean_weights(self, values: Values) -> Weights:
-        """Mean of cos(u) (2 h - 1)."""
-        return signed(np.cos(np.float32(TURN) * values) / np.float32(values.shape[1]))
-
-    @property
-    def mean_factor(self) -> float:
-        """Factor between the mean of cos(u) (2 h - 1) and the kernel: pi/2 for zero thresholds, 2 for random."""
-        return np.pi / 2 if self.thresholds == "zero" else 2.0
-
-    def from_means(self, means: Floats) -> Floats:
-        """Distance in data units from the mean of cos(u) (2 h - 1), whose expectation is kernel / factor."""
-        value = np.clip(self.mean_factor * means, self._projected[-1], 1.0)
-        with np.errstate(divide="ignore"):
-            log = np.log(-np.log(np.minimum(value, 1 - 1e-300)))
-            scale = np.exp(
-                np.interp(log, np.log(-np.log(self._projected)), np.log(_FINE[: len(self._projected)]))
-            )
-        scale = np.where(value >= self._projected[0], 0.0, scale)
-        return self.bandwidth * np.where(value <= self._projected[-1], np.inf, scale)
-
-    def mean_deviation(self, means: Floats) -> Floats:
-        """Standard deviation of that mean."""
-        value, deviation = self._mean_deviations
-        return np.interp(self.mean_factor * means, value, deviation)
-
     @cached_property
-    def _mean_deviations(self) -> tuple[Floats, Floats]:
-        value, k = self.kernel.value(_SCALES), self.n_bits
-        single = (np.pi**2 / 8 if self.thresholds == "zero" else 2.0) - value**2
-        # cos(u) sgn cos(u') sin(u) sgn sin(u') averages cos(2 u' - 2 u) / pi over the offset.
-        quadrature = np.pi / 4 * self.kernel.value(2 * _SCALES) - value**2
-        total = k * single + self.sharing.quadrature * quadrature
-        total += self._correlation * _quadratic_share(self.kernel.value)
-        if self.kernel.spectra is not None:
-            spectra = self.kernel.spectra(_SCALES)
-            total += self.sharing.one * (theory.bilinear_kernel(2 * spectra) - value**2)
-            if self._orthogonal is not None:
-                linear = 0.5 * np.square(spectra / (1 + spectra)).sum(axis=-1) * value**2
-                total += self._orthogonal.correction(linear, theory.effective_rank(spectra))
-        return value[::-1], (np.sqrt(np.maximum(total, 0.0)) / k / self.mean_factor)[::-1]
+    def score_law(self) -> ScoreLaw:
+        """By quadrature over the phases, thresholds and lengths of the bits."""
+        scale = self.kernel.distance(np.linspace(0.0, SUPREMUM[self.thresholds], 66)[1:-1], self.thresholds)
+        fraction = self._mismatch(scale)
+        return self._likelihood.score_law(scale, fraction, self.effective_bits(fraction))
 
-    @cached_property
-    def _projected(self) -> Floats:
-        value = self.kernel.value(_FINE)
-        return value[value > 1e-12]
+    def unrelated_bits(self) -> Floats:
+        """Alpha / pi of every bit."""
+        return self._likelihood.unrelated
 
 
 def _quadratic_share(mean: Callable[[Floats], Floats]) -> Floats:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bilsh.encoders.calibration import Floats, Values, Weights
 from bilsh.projections.kernels import Kernel
+from bilsh.theory.scores import ScoreLaw
 
 NEAR, FAR = 1.0, 1.6
 """Distances, in bandwidths, between which the likelihood ratio decides: a neighbour's, and a little beyond."""
@@ -27,8 +28,12 @@ SHORTEST = 0.1
 """Lengths below are taken for this one: the series of shorter ones would need more orders, and they are rare."""
 
 _BINS = 4096
+_KINDS, _PHASES = 32, 128
+"""Bits, and phases of each, that stand for all where the law of scores is integrated."""
 _LEVELS = 16
 _ORDERS: Floats = np.arange(1.0, 40.0)
+_NOTHING = 1e-6
+"""Kernel values that no weight shows; those of higher orders are smaller still."""
 
 
 class BitLikelihood:
@@ -55,13 +60,39 @@ class BitLikelihood:
             at = np.rint(values * np.float32(_BINS)).astype(np.int64) & (_BINS - 1)
             set_, clear = tables[level, 0, at], tables[level, 1, at]
         else:
-            rows = [
-                self._log_ratios(2 * np.pi * row, self._alpha, self._lengths)
-                for row in values.astype(np.float64)
-            ]
-            set_ = np.array([one for one, _ in rows], dtype=np.float32).reshape(values.shape)
-            clear = np.array([zero for _, zero in rows], dtype=np.float32).reshape(values.shape)
+            set_, clear = (
+                side.astype(np.float32)
+                for side in self._log_ratios(
+                    2 * np.pi * values.astype(np.float64), self._alpha, self._lengths
+                )
+            )
         return set_ - clear, clear.sum(axis=1, dtype=np.float64).astype(np.float32)
+
+    @property
+    def unrelated(self) -> Floats:
+        """Probability (n_bits,) that a bit of an unrelated item is 1."""
+        return self._alpha / np.pi
+
+    def score_law(self, scale: Floats, fraction: Floats, hamming_bits: Floats) -> ScoreLaw:
+        """Law of scores at distances `scale`, where the expected fractions are `fraction`.
+
+        Bits of all thresholds and lengths, in a sample of some dozen that stand for all, times phases all around.
+        """
+        n = len(self._alpha)
+        chosen = np.linspace(0, n - 1, min(n, _KINDS)).astype(np.int64)
+        if self._lengths is not None:
+            chosen = np.argsort(self._lengths, kind="stable")[chosen]
+        alpha = self._alpha[chosen, None]
+        length = None if self._lengths is None else self._lengths[chosen, None]
+        u = np.linspace(0, 2 * np.pi, _PHASES, endpoint=False)[None]
+        set_, clear = self._log_ratios(u, alpha, length)
+        own = (np.cos(u) - np.cos(alpha) >= 0).astype(np.float64)
+        unrelated = np.broadcast_to(alpha / np.pi, own.shape)
+
+        def probability(number: int) -> Floats:
+            return self._probability(u, alpha, length, float(scale[number]))
+
+        return ScoreLaw.from_bits(fraction, set_ - clear, unrelated, own, probability, hamming_bits)
 
     @cached_property
     def _curves(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -93,12 +124,15 @@ class BitLikelihood:
         self, u: Floats, alpha: Floats | float, length: Floats | float | None, scale: float
     ) -> Floats:
         """P[h = 1 | u] at a distance of `scale` bandwidths, for vectors of a known length if it is given."""
-        if length is None:
-            kernels = list(self._kernel.value(scale * _ORDERS))
-        else:
-            kernels = [np.exp(-0.5 * np.square(scale * order * length)) for order in _ORDERS]
-        total = alpha / np.pi
-        for order, kernel in zip(_ORDERS, kernels, strict=True):
-            if np.max(kernel) > 1e-6:
-                total = total + (2 / np.pi) * np.sin(order * alpha) / order * kernel * np.cos(order * u)
-        return np.clip(total, 1e-4, 1 - 1e-4)
+        cosine = np.cos(u)
+        total, before, now = np.asarray(alpha / np.pi), np.ones_like(cosine), cosine
+        for order in _ORDERS:
+            if length is None:
+                kernel = self._kernel.value(np.array([scale * order]))[0]
+            else:
+                kernel = np.exp(-0.5 * np.square(scale * order * length))
+            if np.max(kernel) <= _NOTHING:
+                break
+            total = total + (2 / np.pi) * np.sin(order * alpha) / order * kernel * now
+            before, now = now, 2 * cosine * now - before  # cos((n + 1) u)
+        return np.asarray(np.clip(total, 1e-4, 1 - 1e-4))

@@ -3,67 +3,73 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.encoders.calibration import Calibration, Floats
 from bilsh.encoders.coder import Coder
-from bilsh.estimates.intervals import Estimate, estimate_distances, estimate_means
+from bilsh.estimates.intervals import Estimate, estimate_fractions
+from bilsh.theory.hits import HitPosterior, posterior
 
 
-class Evidence(Protocol):
-    """Evidence about hits of one shape."""
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that bears on the hits of q queries; they were chosen for looking near, so more than their distances does.
+
+    Attributes
+    ----------
+    coder : Coder
+    fractions : array (q, c)
+        Fractions of differing bits of the best candidates, or those that their scores stand for; ascending.
+    background : array (q,)
+        Mean fraction over all items.
+    n_items : int
+        How many were searched.
+    scored : bool
+        Whether fractions come from scores.
+    picked : integer array (q, k)
+        Which candidates are the hits, in their order.
+    """
+
+    coder: Coder
+    fractions: Floats
+    background: Floats
+    n_items: int
+    scored: bool
+    picked: NDArray[np.int64]
 
     @property
     def calibration(self) -> Calibration:
         """What the codes mean."""
+        return self.coder.calibration
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a sample at fit told how hits of this kind err; else the model is believed."""
+        return (self.coder.score_hits if self.scored else self.coder.hits) is not None
+
+    def posterior(self) -> HitPosterior:
+        """Where the expected fractions of all candidates lie."""
+        calibration = self.calibration
+        worth = calibration.score_law.effective_bits if self.scored else calibration.effective_bits
+        sample = self.coder.score_hits if self.scored else self.coder.hits
+        f = self.fractions
+        return posterior(f, f, self.background, self.n_items, calibration.n_bits, worth, sample)
 
     def estimate(self, of: str | None, confidence: float) -> Estimate:
         """Turn the evidence into a quantity with its interval."""
+        made = self.posterior()
+        middle, ends = made.median(), made.interval(confidence)
+        middle = np.take_along_axis(middle, self.picked, axis=1)
+        ends = np.take_along_axis(ends, self.picked[..., None], axis=1)
+        return estimate_fractions(middle, ends, self.coder, of=of)
 
     def take(self, order: NDArray[np.int64]) -> Self:
         """Return the evidence of those hits of each query that `order` names."""
+        return replace(self, picked=np.take_along_axis(self.picked, order, axis=1))
 
-
-@dataclass(frozen=True, slots=True)
-class DistanceEvidence:
-    """Hamming distances."""
-
-    coder: Coder
-    distances: NDArray[np.int32]
-
-    @property
-    def calibration(self) -> Calibration:
-        """What the codes mean."""
-        return self.coder.calibration
-
-    def estimate(self, of: str | None, confidence: float) -> Estimate:
-        """Turn distances into a quantity with its interval."""
-        return estimate_distances(self.distances, self.coder, confidence, of=of)
-
-    def take(self, order: NDArray[np.int64]) -> Self:
-        """Return the evidence of those hits of each query that `order` names."""
-        return replace(self, distances=np.take_along_axis(self.distances, order, axis=-1))
-
-
-@dataclass(frozen=True, slots=True)
-class MeanEvidence:
-    """Means of the query's real values against the stored bits."""
-
-    coder: Coder
-    means: Floats
-
-    @property
-    def calibration(self) -> Calibration:
-        """What the codes mean."""
-        return self.coder.calibration
-
-    def estimate(self, of: str | None, confidence: float) -> Estimate:
-        """Turn means into a quantity with its interval."""
-        return estimate_means(self.means, self.coder, confidence, of=of)
-
-    def take(self, order: NDArray[np.int64]) -> Self:
-        """Return the evidence of those hits of each query that `order` names."""
-        return replace(self, means=np.take_along_axis(self.means, order, axis=-1))
+    def without_first(self) -> Self:
+        """Return the evidence without the best candidate, which is the query itself."""
+        return replace(self, fractions=self.fractions[:, 1:], picked=np.maximum(self.picked - 1, 0))

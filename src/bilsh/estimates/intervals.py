@@ -14,7 +14,7 @@ from bilsh.encoders.calibration import Calibration, calibration_of
 from bilsh.errors import InvalidInputError
 from bilsh.validation import check_fraction
 
-__all__ = ["Estimate", "bits_needed", "estimate", "estimate_distances", "estimate_means"]
+__all__ = ["Estimate", "bits_needed", "estimate", "estimate_distances", "estimate_fractions"]
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def estimate(
 ) -> Estimate:
     r"""Similarity of two items, or of many pairs, from their codes.
 
-    The fraction of differing bits is turned back by the inverse of Lemma 2 (eq. 9), for angle codes of eq. 2.
+    The fraction of differing bits is turned back by the inverse of Lemma 2, for angle codes of eq. 2.
 
     Parameters
     ----------
@@ -153,40 +153,28 @@ def estimate_distances(
     return Estimate(quantity=quantity, **take)  # type: ignore[arg-type]
 
 
-def estimate_means(
-    means: ArrayLike, encoder: Any, confidence: float = 0.95, *, of: str | None = None
-) -> Estimate:
-    r"""Similarities from asymmetric scores: the query's phases u against the stored bits h.
-
-    .. math:: \kappa = \frac{\pi}{2} E[\cos(u)(2h-1)] \;(t = 0), \qquad
-              \kappa = 2 E[\cos(u)(2h-1)] \;(\text{random } t), \qquad
-              \cos\theta = E[u(2h-1)] / E|u|
+def estimate_fractions(fraction: Floats, ends: Floats, encoder: Any, *, of: str | None = None) -> Estimate:
+    """Say what expected fractions of differing bits mean, and their intervals.
 
     Parameters
     ----------
-    means : array (...)
-        Mean over the bits of cos(u) (2h - 1), for angle codes sum u (2h - 1) / sum |u|.
-    encoder, confidence, of
+    fraction : array (...)
+        Expected fractions of differing bits.
+    ends : array (..., 2)
+        Ends of their intervals.
+    encoder, of
         As in :func:`estimate`.
-
-    Returns
-    -------
-    Estimate
-        `fraction` holds the fraction of differing bits that codes of that distance or angle are expected to have.
     """
     calibration = calibration_of(encoder)
     quantity = calibration.check_quantity(of)
-    values = np.asarray(means, dtype=np.float64)
-    low, high = _score_interval(values, calibration, _level(confidence))
-    primary = calibration.from_means(values)
-    fraction = calibration.fraction_at(primary)
     extremes = calibration.extremes(fraction)
-    ends = calibration.from_means(high), calibration.from_means(low)
     return Estimate(
         fraction=fraction,
-        **_known(calibration, primary),
+        **_known(calibration, calibration.primary(fraction)),
         quantity=quantity,
-        sampling_interval=calibration.pair(*ends, quantity),
+        sampling_interval=calibration.pair(
+            calibration.primary(ends[..., 0]), calibration.primary(ends[..., 1]), quantity
+        ),
         identification_interval=None if extremes is None else calibration.pair(*extremes, quantity),
         effective_bits=calibration.effective_bits(fraction),
     )
@@ -262,18 +250,6 @@ def wilson(fraction: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
     half = z / (1 + z**2 / n) * np.sqrt(fraction * (1 - fraction) / n + z**2 / (4 * n**2))
     # The interval holds the observed fraction; at 0 and 1 rounding would let it slip out.
     return np.clip(centre - half, 0.0, fraction), np.clip(centre + half, fraction, 1.0)
-
-
-def _score_interval(means: Floats, calibration: Calibration, z: float) -> tuple[Floats, Floats]:
-    """All expectations m with |mean - m| <= z deviation(m), as Wilson's interval has it for proportions."""
-
-    def ends() -> tuple[Floats, Floats, Floats]:
-        grid = np.linspace(-1.0, 1.0, 4001)
-        reach = z * calibration.mean_deviation(grid)
-        return grid, np.maximum.accumulate(grid + reach), np.maximum.accumulate(grid - reach)
-
-    grid, above, below = calibration.once(("means", z), ends)
-    return np.interp(means, above, grid), np.interp(means, below, grid)
 
 
 def _known(calibration: Calibration, primary: Floats) -> dict[str, Floats | None]:

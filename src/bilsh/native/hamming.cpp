@@ -43,9 +43,16 @@ void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set,
             const std::int32_t* distances = rows.compare(queries, first, n_queries);
             for (std::size_t q = 0; q < n_queries; ++q) {
                 const std::int32_t* values = distances + q * rows.stride();
-                const std::size_t found = kernels.hamming.select(values, n_rows, limit(first + q, row), chosen.data());
-                for (std::size_t i = 0; i < found; ++i)
-                    if (set.is_alive(row + chosen[i])) close(first + q, row + chosen[i], values[chosen[i]]);
+                // While little is known much is close, so the limit is asked again soon.
+                for (std::size_t begin = 0, end; begin < n_rows; begin = end) {
+                    end = row == 0 ? std::min(2 * begin + 64, n_rows) : n_rows;
+                    const std::size_t found = kernels.hamming.select(values + begin, end - begin, limit(first + q, row + begin),
+                                                                     chosen.data());
+                    for (std::size_t i = 0; i < found; ++i) {
+                        const std::size_t at = begin + chosen[i];
+                        if (set.is_alive(row + at)) close(first + q, row + at, values[at]);
+                    }
+                }
             }
         }
     }

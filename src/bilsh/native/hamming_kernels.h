@@ -22,17 +22,27 @@ struct HammingProduct {
                     std::size_t out_stride);
 };
 
+// How packed rows lie: so many side by side, their bytes in whole units, each byte taking `growth` of them.
+struct PackedLayout {
+    std::size_t rows, unit, growth;
+
+    std::size_t bytes(std::size_t n_rows, std::size_t n_bytes) const {
+        return n_rows * ((n_bytes + unit - 1) / unit * unit * growth);
+    }
+};
+
 struct HammingKernels {
     // out[q * out_stride + r] = distance of row r and query q over n_bytes bytes; added to what is there if `add`.
     void (*tile)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, const std::uint8_t* queries,
                  std::size_t query_stride, std::size_t n_queries, std::size_t n_bytes, std::int32_t* out,
                  std::size_t out_stride, bool add);
-    // The same against many queries: `pack` lays eight rows side by side, word by word, so that a register holds one
-    // word of eight rows and no sum across lanes is left at the end. n_rows is a multiple of 8; `packed`, aligned to
-    // 64 bytes, has room for every row in whole words. Null where the plain tile is as fast.
+    // The same against many queries: `pack` lays rows side by side, so that a register holds a part of each and no sum
+    // across lanes is left at the end. n_rows is a multiple of layout.rows; `packed` is aligned to 64 bytes. Null where
+    // the plain tile is as fast.
+    PackedLayout layout;
     void (*pack)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, std::size_t n_bytes,
-                 std::uint64_t* packed);
-    void (*tile_packed)(const std::uint64_t* packed, std::size_t n_rows, const std::uint8_t* queries,
+                 std::uint8_t* packed);
+    void (*tile_packed)(const std::uint8_t* packed, std::size_t n_rows, const std::uint8_t* queries,
                         std::size_t query_stride, std::size_t n_queries, std::size_t n_bytes, std::int32_t* out,
                         std::size_t out_stride, bool add);
     // out[i] += distance of row index[i] and the query.

@@ -20,6 +20,9 @@ namespace bilsh {
     }
 BILSH_TABLES(portable)
 #if defined(__x86_64__)
+namespace popcnt {
+extern const HammingKernels hamming_kernels;
+}
 BILSH_TABLES(avx2)
 BILSH_TABLES(avx512)
 #endif
@@ -33,8 +36,11 @@ const Kernels& kernels(Level level) {
     static const Kernels basic{"portable", portable::encode_kernels, portable::hamming_kernels, portable::score_kernels,
                                nullptr};
 #if defined(__x86_64__)
+    static const Kernels counting{"popcnt", portable::encode_kernels, popcnt::hamming_kernels, portable::score_kernels,
+                                  nullptr};
     static const Kernels narrow{"avx2", avx2::encode_kernels, avx2::hamming_kernels, avx2::score_kernels, nullptr};
     static const Kernels wide{"avx512", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels, nullptr};
+    if (level == Level::popcnt) return counting;
     if (level == Level::avx2) return narrow;
     if (level == Level::avx512) return wide;
 #endif
@@ -72,6 +78,8 @@ bool machine_has(Level level) {
         case Level::portable:
             return true;
 #if defined(__x86_64__)
+        case Level::popcnt:
+            return __builtin_cpu_supports("popcnt");
         case Level::avx2:
             return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
                    __builtin_cpu_supports("popcnt");
@@ -100,7 +108,7 @@ std::atomic<const Kernels*>& in_force() {
 
 std::vector<Level> available_levels() {
     std::vector<Level> levels;
-    for (Level level : {Level::portable, Level::avx2, Level::avx512, Level::amx})
+    for (Level level : {Level::portable, Level::popcnt, Level::avx2, Level::avx512, Level::amx})
         if (machine_has(level)) levels.push_back(level);
     return levels;
 }

@@ -11,8 +11,9 @@
 
 namespace bilsh {
 
-// amx is avx512 with Hamming distances to many queries on tile registers.
-enum class Level { portable, avx2, avx512, amx };
+// popcnt is portable with an instruction that counts bits; amx is avx512 with Hamming distances to many queries on tile
+// registers.
+enum class Level { portable, popcnt, avx2, avx512, amx };
 
 struct Kernels {
     const char* name;

@@ -17,6 +17,7 @@ T* align_64(std::vector<T>& values) {
     return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(values.data()) + 63) / 64 * 64);
 }
 
+inline constexpr std::size_t worth_packing = 8;      // queries
 inline constexpr std::size_t worth_expanding = 128;  // queries
 
 // Queries as the kernels want them: as they are or, where a product of matrices pays, expanded. All threads share one.
@@ -26,6 +27,7 @@ class QueryBlock {
     QueryBlock(const Kernels& kernels, const Queries& queries, const Slab* slabs, std::size_t n_slabs,
                std::size_t n_rows)
         : queries_(queries),
+          layout_(kernels.hamming.layout),
           expands_(kernels.product && queries.n >= worth_expanding && queries.n <= fitting(queries.bytes) &&
                    queries.bytes > 0 && n_rows >= 1024) {
         if (!expands_) return;
@@ -59,8 +61,11 @@ class QueryBlock {
         return kernels.product && n >= worth_expanding ? n : queries.n;
     }
     // How a comparison is cut: rows of a block, queries that share a pass over it, and where a thread's share may begin.
-    std::size_t rows() const { return expands_ ? 512 : rows_per_block(queries_.bytes); }
+    std::size_t rows() const {
+        return expands_ ? 512 : rows_per_block(queries_.bytes * (packs(queries_.n) ? 2 * layout_.growth : 1));
+    }
     std::size_t together() const { return expands_ ? 512 : group; }
+    bool packs(std::size_t n_queries) const { return !expands_ && layout_.rows != 0 && n_queries >= worth_packing; }
     std::size_t unit() const { return expands_ ? product_queries : group; }
 
   private:
@@ -71,6 +76,7 @@ class QueryBlock {
     };
 
     Queries queries_;
+    PackedLayout layout_;
     bool expands_;
     std::vector<Part> parts_;
     std::vector<std::int8_t> expanded_;
@@ -92,15 +98,18 @@ class RowBlock {
         row_ = row;
         n_rows_ = n_rows;
         stride_ = ceil_div(n_rows, product_rows) * product_rows + 16;  // rows a power of two apart would share cache sets
-        n_packed_ = !queries.expands_ && kernels_.hamming.pack && n_queries >= 8 ? n_rows / 8 * 8 : 0;
+        const PackedLayout& layout = kernels_.hamming.layout;
+        n_packed_ = queries.packs(n_queries) ? n_rows / layout.rows * layout.rows : 0;
         if (n_packed_ == 0) return;
-        std::size_t words = 0;
-        for (std::size_t s = 0; s < n_slabs; ++s) words += packed_words(n_packed_, slabs[s].bytes);
-        if (words + 7 > words_.size()) words_.resize(words + 7);
-        std::uint64_t* target = align_64(words_);
+        std::size_t size = 0;
+        for (std::size_t s = 0; s < n_slabs; ++s) size += layout.bytes(n_packed_, slabs[s].bytes);
+        if (size + 63 > packed_.size()) packed_.resize(size + 63);
+        std::uint8_t* target = align_64(packed_);
         for (std::size_t s = 0; s < n_slabs; ++s) {
-            kernels_.hamming.pack(slabs[s].data + row * slabs[s].bytes, slabs[s].bytes, n_packed_, slabs[s].bytes, target);
-            target += packed_words(n_packed_, slabs[s].bytes);
+            const std::uint8_t* rows = slabs[s].data + row * slabs[s].bytes;
+            touch(rows, n_packed_ * slabs[s].bytes);
+            kernels_.hamming.pack(rows, slabs[s].bytes, n_packed_, slabs[s].bytes, target);
+            target += layout.bytes(n_packed_, slabs[s].bytes);
         }
     }
 
@@ -117,10 +126,8 @@ class RowBlock {
     std::size_t stride() const { return stride_; }
 
   private:
-    static std::size_t packed_words(std::size_t n_rows, std::size_t n_bytes) { return n_rows * ((n_bytes + 7) / 8); }
-
     void count(const std::uint8_t* queries, std::size_t query_stride, std::size_t n) {
-        const std::uint64_t* packed = align_64(words_);
+        const std::uint8_t* packed = align_64(packed_);
         for (std::size_t s = 0; s < n_slabs_; ++s) {
             const Slab& slab = slabs_[s];
             const bool add = s != 0;
@@ -130,7 +137,7 @@ class RowBlock {
             if (n_packed_ < n_rows_)
                 kernels_.hamming.tile(slab.data + (row_ + n_packed_) * slab.bytes, slab.bytes, n_rows_ - n_packed_, queries,
                               query_stride, n, slab.bytes, align_64(distances_) + n_packed_, stride_, add);
-            packed += packed_words(n_packed_, slab.bytes);
+            packed += kernels_.hamming.layout.bytes(n_packed_, slab.bytes);
             queries += slab.bytes;
         }
     }
@@ -149,7 +156,7 @@ class RowBlock {
     const Kernels& kernels_;
     const Slab* slabs_ = nullptr;
     std::size_t n_slabs_ = 0, row_ = 0, n_rows_ = 0, n_packed_ = 0, stride_ = 0;
-    std::vector<std::uint64_t> words_;
+    std::vector<std::uint8_t> packed_;
     std::vector<std::int32_t> distances_;
 };
 

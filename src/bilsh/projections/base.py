@@ -76,6 +76,11 @@ class LinearMap:
         return False
 
     @property
+    def multiply_adds(self) -> int:
+        """About how many multiply-adds an item costs."""
+        return 64 * self.n_outputs
+
+    @property
     @abstractmethod
     def n_outputs(self) -> int:
         """How many real numbers the map makes of a descriptor."""

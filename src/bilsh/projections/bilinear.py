@@ -1,4 +1,4 @@
-"""Two small random matrices (eq. 5 and 8, Algorithm 1): bit (i, j) sees w_i^T X v_j."""
+"""Two small random matrices (eq. 6 and 8, Algorithm 1): bit (i, j) sees w_i^T X v_j."""
 
 from __future__ import annotations
 
@@ -129,6 +129,13 @@ class BilinearMap(LinearMap):
             bool(settings["left_first"]),
             shapes,
         )
+
+    @property
+    def multiply_adds(self) -> int:
+        """One side for all of an item, then the pairs."""
+        d_w, d_v = self.matrix_shape
+        first, second = (len(self.left), d_v) if self.left_first else (len(self.right), d_w)
+        return first * d_w * d_v + self.n_outputs * second
 
     @property
     def scrambled(self) -> bool:

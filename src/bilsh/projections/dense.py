@@ -52,6 +52,11 @@ class DenseMap(LinearMap):
         return len(self.row_scale)
 
     @property
+    def multiply_adds(self) -> int:
+        """Every output has a weight vector of its own."""
+        return self.n_outputs * self.d
+
+    @property
     def block_bytes(self) -> int:
         """Regenerated weights are made anew for every block: larger blocks make them less often."""
         return BLOCK_BYTES if self.weights is not None else STREAMED_ITEM_BYTES

@@ -7,7 +7,7 @@ between a request and its answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -15,14 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.codes import Codes, check_widths
+from bilsh.encoders.calibration import Weights
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.sampling import score_fractions
 from bilsh.errors import InvalidInputError
-from bilsh.estimates.evidence import DistanceEvidence, Evidence, MeanEvidence
+from bilsh.estimates.evidence import Evidence
 from bilsh.search.request import Request
 from bilsh.search.results import Explanation, Matches, Neighbors
 from bilsh.search.scan import Found, Memory, Scan, Segment, Tally
+from bilsh.theory.hits import WINDOW
 
 Floats = NDArray[np.float64]
+UNSAMPLED = (
+    "intervals rest on a model alone: this encoder saw too few data at fit, or was made by version 0.1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,8 @@ class Hits:
     found: Found
     mode: str
     reason: str
-    scored: bool = False
+    scores: Floats | None = None
+    weights: Weights | None = None
 
 
 def search(
@@ -69,7 +76,7 @@ def search(
     request: Request,
     *,
     n_bits: int,
-    coder: Coder | None,
+    coder: Coder,
     memory: Memory,
 ) -> Neighbors | Matches:
     """Answer a request.
@@ -82,8 +89,8 @@ def search(
     request : Request
     n_bits : int
         Length of the codes.
-    coder : Coder or None
-        Says what distances mean; None for codes of unknown origin.
+    coder : Coder
+        Says what distances mean, if anything.
     memory : Memory
         Whether prefixes paid before.
     """
@@ -93,7 +100,7 @@ def search(
     scan = Scan(segments, alive, n_bits, request.threads, memory, Tally())
     if request.radius is not None:
         return _within(scan, query, request, coder)
-    if query.values is not None and coder is not None:
+    if query.values is not None:
         hits = (_asymmetric if request.mode == "asymmetric" else _auto)(scan, query, request, coder)
     elif request.mode == "asymmetric":
         raise InvalidInputError(
@@ -101,21 +108,24 @@ def search(
             "codes. Use mode='auto'."
         )
     elif request.mode == "hamming":
-        found = scan.top_k(query.codes, _count(scan, request))
+        # As many again as intervals want to know; a full scan finds them on its way.
+        found = scan.top_k(query.codes, max(_count(scan, request), min(WINDOW, max(1, scan.n_items))))
         hits = Hits(found, "hamming", "asked for: the exact answer by a full scan")
     else:
         hits = _progressive(scan, query, request)
-    (ids, distances), exact = hits.found, None
+    ids, distances = hits.found
+    order = np.broadcast_to(np.arange(min(request.k, ids.shape[1])), (len(ids), min(request.k, ids.shape[1])))
+    exact = None
     if request.reranks:
-        (ids, distances), exact = _rerank(scan, request, query, hits.found)
-    ids, distances = ids[:, : request.k], distances[:, : request.k]
+        order, exact = _rerank(scan, request, query, ids)
+    evidence = _evidence(scan, coder, query, hits, order) if coder.tells else None
     return Neighbors(
-        ids,
-        distances,
+        np.take_along_axis(ids, order, axis=1),
+        np.take_along_axis(distances, order, axis=1),
         exact,
-        _evidence(scan, coder, query, ids, distances, hits.scored),
+        evidence,
         request.confidence,
-        _explanation(scan, hits.mode, hits.reason, query),
+        _explanation(scan, hits.mode, hits.reason, query, evidence),
     )
 
 
@@ -135,13 +145,9 @@ def _auto(scan: Scan, query: Query, request: Request, coder: Coder) -> Hits:
     if request.reranks:
         return _progressive(scan, query, request)
     wanted = min(request.wanted, max(1, scan.n_items))
-    found, reason = scan.progressive(query.codes, wanted, request.delta)
-    return Hits(
-        _by_score(scan, query, coder, found),
-        "auto",
-        f"the nearest {wanted} codes, ordered by the query's real values; {reason}",
-        scored=True,
-    )
+    found, why = scan.progressive(query.codes, wanted, request.delta)
+    reason = f"the nearest {wanted} codes, ordered by the query's real values; {why}"
+    return _by_score(scan, query, coder, found, "auto", reason)
 
 
 def _asymmetric(scan: Scan, query: Query, request: Request, coder: Coder) -> Hits:
@@ -150,40 +156,51 @@ def _asymmetric(scan: Scan, query: Query, request: Request, coder: Coder) -> Hit
         wanted = min(request.wanted, max(1, scan.n_items))
         found, _ = scan.progressive(query.codes, wanted, request.delta)
         reason = f"asked for: the nearest {wanted} by prefixes scored"
-        return Hits(_by_score(scan, query, coder, found), "asymmetric", reason, scored=True)
-    ids, _ = scan.best_scores(*_weights(scan, query, coder), _count(scan, request))
+        return _by_score(scan, query, coder, found, "asymmetric", reason)
+    weights = _weights(scan, query, coder)
+    ids, scores = scan.best_scores(*weights, max(_count(scan, request), min(WINDOW, max(1, scan.n_items))))
     found = ids, scan.distances_of(query.codes, ids)
-    return Hits(found, "asymmetric", "asked for: all items scored", scored=True)
+    reason = "asked for: all items scored"
+    return Hits(found, "asymmetric", reason, scores.astype(np.float64), weights)
 
 
-def _weights(scan: Scan, query: Query, coder: Coder) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _weights(scan: Scan, query: Query, coder: Coder) -> Weights:
     start = perf_counter()
     weights, bias = coder.calibration.score_weights(np.asarray(query.values))
     scan.tally.add("weights of queries", weights.size, weights.nbytes, perf_counter() - start)
     return weights, bias
 
 
-def _by_score(scan: Scan, query: Query, coder: Coder, found: Found) -> Found:
+def _by_score(scan: Scan, query: Query, coder: Coder, found: Found, mode: str, reason: str) -> Hits:
     """Candidates in the order of their scores, ties by id."""
     ids, distances = found
-    order = np.lexsort((ids, -scan.scores_of(*_weights(scan, query, coder), ids)), axis=1)
-    return np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    weights = _weights(scan, query, coder)
+    scores = scan.scores_of(*weights, ids).astype(np.float64)
+    order = np.lexsort((ids, -scores), axis=1)
+    ids, distances, scores = (np.take_along_axis(array, order, axis=1) for array in (ids, distances, scores))
+    return Hits((ids, distances), mode, reason, scores, weights)
 
 
-def _within(scan: Scan, query: Query, request: Request, coder: Coder | None) -> Matches:
+def _within(scan: Scan, query: Query, request: Request, coder: Coder) -> Matches:
     radius = min(int(request.radius or 0), 8 * query.codes.shape[1])
     ids, distances = scan.within(query.codes, radius)
     exact: list[Floats] | None = None
+    evidence: list[Evidence] | None = None
+    if coder.tells:
+        n, background = scan.n_counted, _background(scan, query)
+        evidence = [
+            Evidence(coder, (far / scan.n_bits)[None], mean[None], n, False, np.arange(len(far))[None])
+            for far, mean in zip(distances, background, strict=True)
+        ]
     if request.reranks:
         exact = []
         for number, row in enumerate(ids):
             one = Query(query.codes[number : number + 1], None, _one(query, number))
-            (near, far), true = _rerank(scan, request, one, (row[None], distances[number][None]), len(row))
-            ids[number], distances[number] = near[0], far[0]
+            order, true = _rerank(scan, replace(request, k=max(1, len(row))), one, row[None])
+            ids[number], distances[number] = row[order[0]], distances[number][order[0]]
             exact.append(true[0])
-    evidence: list[Evidence] | None = None
-    if coder is not None:
-        evidence = [DistanceEvidence(coder, far) for far in distances]
+            if evidence is not None:
+                evidence[number] = evidence[number].take(order)
     explanation = _explanation(scan, "hamming", "a radius is searched by a full scan", query)
     return Matches(ids, distances, exact, evidence, request.confidence, explanation)
 
@@ -193,10 +210,9 @@ def _one(query: Query, number: int) -> NDArray[Any] | None:
 
 
 def _rerank(
-    scan: Scan, request: Request, query: Query, found: Found, k: int | None = None
-) -> tuple[Found, Floats]:
-    """Candidates in the order of their exact distance to the query, ties by id; and these distances."""
-    ids, distances = found
+    scan: Scan, request: Request, query: Query, ids: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], Floats]:
+    """The k nearest candidates by exact distance, ties by id: which they are, and their distances."""
     given = request.rerank if isinstance(request.rerank, np.ndarray) else None
     if query.vectors is None:
         raise InvalidInputError(
@@ -220,27 +236,31 @@ def _rerank(
         difference = vectors.reshape(len(row), vector.size) - vector
         exact[number] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
     scan.tally.add("exact distances", ids.size, ids.size * queries.shape[1] * 4, perf_counter() - start)
-    order = np.lexsort((ids, exact), axis=1)[:, : request.k if k is None else k]
-    near = np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1)
-    return near, np.take_along_axis(exact, order, axis=1)
+    order = np.lexsort((ids, exact), axis=1)[:, : request.k]
+    return order, np.take_along_axis(exact, order, axis=1)
 
 
-def _evidence(
-    scan: Scan,
-    coder: Coder | None,
-    query: Query,
-    ids: NDArray[np.int64],
-    distances: NDArray[np.int32],
-    scored: bool,
-) -> Evidence | None:
+def _evidence(scan: Scan, coder: Coder, query: Query, hits: Hits, order: NDArray[np.int64]) -> Evidence:
     """What there is to estimate from: the scores where they gave the order, else the distances."""
-    if coder is None:
-        return None
-    if scored and query.values is not None:
-        weights = coder.calibration.mean_weights(query.values)
-        return MeanEvidence(coder, scan.scores_of(*weights, ids).astype(np.float64))
-    return DistanceEvidence(coder, distances)
+    n = scan.n_counted
+    if hits.scores is None or hits.weights is None or query.values is None:
+        fractions = hits.found[1] / scan.n_bits
+        return Evidence(coder, fractions, _background(scan, query), n, False, order)
+    weights, bias = hits.weights
+    mean = (bias + weights @ scan.frequencies())[:, None]
+    fractions = score_fractions(coder, query.values, hits.weights, np.hstack([hits.scores, mean]))
+    return Evidence(coder, fractions[:, :-1], fractions[:, -1], n, True, order)
 
 
-def _explanation(scan: Scan, mode: str, reason: str, query: Query) -> Explanation:
-    return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.stages())
+def _background(scan: Scan, query: Query) -> Floats:
+    """Mean fraction of differing bits over all items, from how often each bit is 1."""
+    often = scan.frequencies()
+    bits = np.unpackbits(query.codes, axis=1, count=scan.n_bits, bitorder="little")
+    return np.asarray((often.sum() + bits @ (1 - 2 * often)) / scan.n_bits)
+
+
+def _explanation(
+    scan: Scan, mode: str, reason: str, query: Query, evidence: Evidence | None = None
+) -> Explanation:
+    notes = () if evidence is None or evidence.sampled else (UNSAMPLED,)
+    return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.stages(), notes)

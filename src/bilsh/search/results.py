@@ -225,7 +225,7 @@ class Neighbors(_Found):
             ids=np.take_along_axis(self.ids, order, axis=1),
             distances=np.take_along_axis(self.distances, order, axis=1),
             exact=None if self.exact is None else np.take_along_axis(self.exact, order, axis=1),
-            evidence=None if self.evidence is None else self.evidence.take(order),
+            evidence=None if self.evidence is None else self.evidence.take(order).without_first(),
         )
 
     def __repr__(self) -> str:
@@ -257,12 +257,12 @@ class Matches(_Found):
     @property
     def similarity(self) -> list[Floats] | None:
         """Estimated similarities of each query's matches."""
-        return None if self._told is None else [told.value for told in self._told]
+        return None if self._told is None else [told.value[0] for told in self._told]
 
     @property
     def interval(self) -> list[Floats] | None:
         """Lower and upper ends (n, 2) of each query's matches."""
-        return None if self._told is None else [told.sampling_interval for told in self._told]
+        return None if self._told is None else [told.sampling_interval[0] for told in self._told]
 
     def renamed(self, names: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Matches:
         """Return the same matches under the names that their ids have."""
@@ -282,7 +282,10 @@ class Matches(_Found):
             exact=None if self.exact is None else taken(self.exact),
             evidence=None
             if self.evidence is None
-            else [evidence.take(keep) for evidence, keep in zip(self.evidence, others, strict=True)],
+            else [
+                seen.take(keep[None]).without_first()
+                for seen, keep in zip(self.evidence, others, strict=True)
+            ],
         )
 
     def __repr__(self) -> str:

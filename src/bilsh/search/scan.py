@@ -23,8 +23,8 @@ from bilsh.search.results import Stage
 
 Ids = NDArray[np.int64]
 Found = tuple[Ids, NDArray[Any]]
-Memory = WeakKeyDictionary[Any, dict[tuple[int, float], bool]]
-"""Whether prefixes paid for a segment, by k and delta: what single queries cannot sample for themselves."""
+SAMPLE_ROWS = 1000
+"""Rows of a segment from which the frequencies of bits are taken."""
 
 SEEDS = 2
 """Items per wanted neighbour whose full distances are computed first, for a first bound."""
@@ -55,6 +55,22 @@ class Segment(Protocol):
     @property
     def vectors(self) -> NDArray[Any] | None:
         """Vectors (n, d) of all rows, None when they are not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What searches found out about segments, kept by the index or store that they searched.
+
+    Attributes
+    ----------
+    pays : by segment, then by k and delta
+        Whether prefixes paid: what single queries cannot sample for themselves.
+    frequencies : by segment
+        How often each bit is 1, in a sample of its rows.
+    """
+
+    pays: WeakKeyDictionary[Any, dict[tuple[int, float], bool]] = field(default_factory=WeakKeyDictionary)
+    frequencies: WeakKeyDictionary[Any, NDArray[np.float64]] = field(default_factory=WeakKeyDictionary)
 
 
 @dataclass(slots=True)
@@ -101,6 +117,29 @@ class Scan:
         """Rows of all segments."""
         return sum(len(segment.ids) for segment in self.segments)
 
+    @property
+    def n_counted(self) -> int:
+        """Rows that count."""
+        return sum(
+            len(segment.ids) if alive is None else int(np.bitwise_count(alive).sum(dtype=np.int64))
+            for segment, alive in zip(self.segments, self.alive, strict=True)
+        )
+
+    def frequencies(self) -> NDArray[np.float64]:
+        """How often each bit (n_bits,) is 1, in a sample of the rows of all segments."""
+        total, n = np.zeros(self.n_bits), 0
+        for segment in self.segments:
+            rows = len(segment.ids)
+            if rows and segment not in self.memory.frequencies:
+                sample = np.linspace(0, rows - 1, min(rows, SAMPLE_ROWS)).astype(np.int64)
+                codes = np.hstack([slab[sample] for slab in segment.slabs])
+                bits = np.unpackbits(codes, axis=1, count=self.n_bits, bitorder="little")
+                self.memory.frequencies[segment] = bits.mean(axis=0)
+            if rows:
+                total += rows * self.memory.frequencies[segment]
+                n += rows
+        return total / n if n else np.full(self.n_bits, 0.5)
+
     def top_k(self, queries: Codes, k: int) -> Found:
         """Nearest k of all rows, by a full scan."""
         return merged([self._full(queries, k, part) for part in range(len(self.segments))], k, len(queries))
@@ -139,7 +178,7 @@ class Scan:
         segment = self.segments[part]
         if len(segment.slabs) < 2 or len(segment.ids) < MIN_ROWS:
             return self._full(queries, k, part), "short codes and few rows are scanned as a whole"
-        memory = self.memory.setdefault(segment, {})
+        memory = self.memory.pays.setdefault(segment, {})
         pays = memory.get((k, delta))
         # A few queries cannot spare a sample: they go all by prefixes, and later ones know.
         sample = SAMPLE_QUERIES if pays is None and len(queries) > 2 * SAMPLE_QUERIES else len(queries)

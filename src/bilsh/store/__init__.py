@@ -3,6 +3,7 @@
 from bilsh.store.inputs import Batch
 from bilsh.store.items import Items
 from bilsh.store.maintenance import Verification, Version
+from bilsh.store.salvage import Salvage
 from bilsh.store.store import Store
 
-__all__ = ["Batch", "Items", "Store", "Verification", "Version"]
+__all__ = ["Batch", "Items", "Salvage", "Store", "Verification", "Version"]

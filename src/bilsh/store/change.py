@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from bilsh.errors import CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.store.files import SyncFailed
 from bilsh.store.ids import Names, show
-from bilsh.store.manifest import IdKind, SegmentRef
+from bilsh.store.manifest import IdKind, SegmentRef, seconds
 from bilsh.store.merge import to_merge, write_segment
 from bilsh.store.rows import Layout, RowSet, make_rows
 from bilsh.store.sections import FileRef, SectionFile, SectionWriter
@@ -105,7 +104,7 @@ class Change:
         manifest = replace(
             self._base.manifest,
             version=self._base.manifest.version + 1,
-            time=int(time.time()),
+            time=seconds(),
             id_kind=self._kind,
             next_id=self._next_id,
             segments=refs,
@@ -118,7 +117,7 @@ class Change:
             for segment, ref in zip(self._segments, refs, strict=True)
         )
         snapshot = Snapshot(manifest, self._base.encoder, segments, deletes)
-        self._writer.commit(manifest)
+        self._writer.commit(manifest, base=self._base.manifest.version)
         return snapshot
 
     def _next_names(self, count: int) -> Names:
@@ -174,14 +173,11 @@ class Change:
             self._pending, self._pending_keys = [], set()
 
     def _write(self, sources: Sequence[RowSet | Segment]) -> Segment:
-        path = self._writer.new_path("s", "seg")
-        ref = write_segment(self._writer.disk, path, self._layout, sources)
+        ref = write_segment(self._writer.directory, self._writer.new_name("s", "seg"), self._layout, sources)
         return Segment(self._open(ref, b"SEGM"), ref, self._layout, None)
 
     def _open(self, ref: FileRef, kind: bytes) -> SectionFile:
-        return open_file(
-            self._writer.disk, self._writer.path, ref, kind, self._layout.fingerprint, self._use_map
-        )
+        return open_file(self._writer.directory, ref, kind, self._layout.fingerprint, self._use_map)
 
     def _merge(self, numbers: list[int]) -> None:
         sources = sorted((self._segments[i] for i in numbers if self._segments[i].n_alive), key=_first_id)
@@ -218,8 +214,8 @@ class Change:
                 at += len(segment.alive) + len(pieces[-1])
             refs.append(ref)
         writer = SectionWriter(
-            self._writer.disk,
-            self._writer.new_path("d", "del"),
+            self._writer.directory,
+            self._writer.new_name("d", "del"),
             b"DEAD",
             len(marked),
             self._layout.fingerprint,

@@ -1,8 +1,11 @@
 """The only module of the store that touches the disk.
 
-Everything the store asks of a file system is one method of :class:`Disk`. The tests put other disks in its
-place: one that fails at the n-th operation, and one that loses power and keeps any subset of what was not
-synced.
+Everything the store asks of a file system is one method of :class:`Disk` or :class:`Directory`. The tests put
+others in their place: a disk that fails at the n-th operation, and one that loses power and keeps any subset
+of what was not synced.
+
+A store is a directory, not a path: it is opened once, and every file in it by its name relative to that
+descriptor, so a store that is moved or replaced while it is open cannot be mistaken for another.
 """
 
 from __future__ import annotations
@@ -11,28 +14,19 @@ import errno
 import fcntl
 import mmap
 import os
+import stat
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from bilsh.errors import StoreBusyError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from bilsh.errors import CorruptStoreError, StoreBusyError
+from bilsh.files import flush
 
 Bytes = bytes | bytearray | memoryview
 
 
 class SyncFailed(OSError):
     """What is on the medium is unknown: a sync, or the link that makes a commit, failed."""
-
-
-def _flush(fd: int) -> None:
-    """Fsync, and on macOS, where that stops at the drive's cache, the call that goes through."""
-    full = getattr(fcntl, "F_FULLFSYNC", None)
-    if full is None:
-        os.fsync(fd)
-    else:
-        fcntl.fcntl(fd, full)
 
 
 class NewFile:
@@ -55,7 +49,7 @@ class NewFile:
 
     def sync(self) -> None:
         """Return when the bytes (not yet the name) are on the medium."""
-        _flush(self._fd)
+        flush(self._fd)
 
     def close(self) -> None:
         """Give the descriptor back; safe to call twice."""
@@ -69,6 +63,9 @@ class NewFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
         self.close()
 
 
@@ -119,62 +116,77 @@ class OpenFile:
 class Lock:
     """The writer's lock. Its file also carries a hint of the newest version, see :meth:`note`."""
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    def __init__(self, fd: int, name: str, directory: Directory) -> None:
+        self._fd, self._name, self._directory = fd, name, directory
+        self._owner = os.getpid()
 
     def note(self, data: bytes) -> None:
         """Overwrite the hint. It is not synced: it may lag behind the truth, never run ahead of it."""
         os.pwrite(self._fd, data, 0)
 
+    def is_held(self) -> bool:
+        """Whether the locked file still has its name: a lock without one keeps nobody out."""
+        mine, named = os.fstat(self._fd), self._directory.stat(self._name)
+        return named is not None and (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
+
     def release(self) -> None:
-        """Let another writer in; safe to call twice."""
+        """Let another writer in, also while forked children still have the file open; safe to call twice."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
+            if os.getpid() == self._owner:
+                fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
     def __del__(self) -> None:
         self.release()
 
 
-class Disk:
-    """A directory tree on a POSIX file system."""
+class Directory:
+    """An open directory of files that are read and written by their names alone."""
 
-    def make_directory(self, path: Path) -> None:
-        """Make one directory; it may exist already."""
-        path.mkdir(exist_ok=True)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def list(self, directory: Path) -> list[str]:
-        """Names in `directory`."""
-        return os.listdir(directory)
+    def identity(self) -> int:
+        """Return a number that tells this directory from copies of it."""
+        return os.fstat(self._fd).st_ino
 
-    def create(self, path: Path) -> NewFile:
-        """Open a new file for writing; FileExistsError when the name is taken."""
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-        return NewFile(os.open(path, flags, 0o666), path)
-
-    def open(self, path: Path) -> OpenFile:
-        """Open a file for reading."""
-        return OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC), path)
-
-    def link(self, source: Path, target: Path) -> None:
-        """Give a file a second name, in one step; FileExistsError when that name is taken."""
-        os.link(source, target)
-
-    def unlink(self, path: Path) -> None:
-        """Remove a name."""
-        os.unlink(path)
-
-    def sync_directory(self, directory: Path) -> None:
-        """Return when the names in `directory` are on the medium."""
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def stat(self, name: str) -> os.stat_result | None:
+        """What a name stands for, links not followed; None when it is free."""
         try:
-            _flush(fd)
-        finally:
-            os.close(fd)
+            return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
 
-    def lock(self, path: Path) -> Lock:
+    def list(self) -> list[str]:
+        """Names in the directory."""
+        return os.listdir(self._fd)
+
+    def create(self, name: str) -> NewFile:
+        """Open a new file for writing; FileExistsError when the name is taken."""
+        return NewFile(self._open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR), self.path / name)
+
+    def open(self, name: str) -> OpenFile:
+        """Open a file for reading."""
+        return OpenFile(self._open(name, os.O_RDONLY), self.path / name)
+
+    def link(self, source: str, target: str) -> None:
+        """Give a file a second name, in one step; FileExistsError when that name is taken."""
+        os.link(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd, follow_symlinks=False)
+
+    def unlink(self, name: str) -> None:
+        """Remove a name."""
+        os.unlink(name, dir_fd=self._fd)
+
+    def sync(self) -> None:
+        """Return when the names in the directory are on the medium."""
+        flush(self._fd)
+
+    def lock(self, name: str) -> Lock:
         """Take the writer's lock, or raise StoreBusyError at once."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fd = self._open(name, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -182,7 +194,53 @@ class Disk:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
             raise StoreBusyError(
-                f"another writer has {path.parent} open. Close it there first, "
+                f"another writer has {self.path} open. Close it there first, "
                 "or open the store with mode='r' to read beside it."
             ) from None
-        return Lock(fd)
+        lock = Lock(fd, name, self)
+        if not lock.is_held():
+            lock.release()
+            raise StoreBusyError(f"the lock of {self.path} was replaced a moment ago. Try again.")
+        return lock
+
+    def _open(self, name: str, flags: int) -> int:
+        """Open a regular file, and nothing else: links are not followed, pipes and devices not waited for."""
+        flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+        try:
+            fd = os.open(name, flags, 0o666, dir_fd=self._fd)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR):
+                raise self._special(name) from None
+            error.filename = str(self.path / name)
+            raise
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise self._special(name)
+        return fd
+
+    def _special(self, name: str) -> CorruptStoreError:
+        return CorruptStoreError(
+            f"{name} in {self.path} is a link, a pipe or another special file; a store has plain files only. "
+            "Remove it."
+        )
+
+    def __del__(self) -> None:
+        # Never closed by hand: another thread may be in the middle of a call, and numbers are used again.
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
+class Disk:
+    """Directories on a POSIX file system."""
+
+    def make_directory(self, path: Path) -> None:
+        """Make one directory; it may exist already."""
+        path.mkdir(exist_ok=True)
+
+    def sync_parent(self, path: Path) -> None:
+        """Return when the name of a directory is on the medium."""
+        Directory(path.resolve().parent).sync()
+
+    def directory(self, path: Path) -> Directory:
+        """Open a directory."""
+        return Directory(path)

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.errors import InvalidInputError
+from bilsh.store.ids import Names, as_strings, show
 from bilsh.store.sections import WINDOW
 from bilsh.store.segment import Segment
+from bilsh.store.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,29 @@ class Items:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+
+def pick(snapshot: Snapshot, names: Names) -> Items:
+    """Items of one version by their ids; an error names the first that is missing."""
+    where, rows = snapshot.find(names)
+    missing = np.flatnonzero(where < 0)
+    if len(missing):
+        count = f" ({len(missing)} of the {len(names)} ids asked for are missing)" if len(names) > 1 else ""
+        raise InvalidInputError(f"id {show(names, int(missing[0]))} is not in the store{count}.")
+    manifest = snapshot.manifest
+    codes = np.empty((len(names), -(-manifest.n_bits // 8)), dtype=np.uint8)
+    kept = manifest.keep_vectors
+    vectors = np.empty((len(names), manifest.n_features), dtype=kept) if kept else None
+    metadata: list[Any] = [None] * len(names)
+    for number in np.unique(where).tolist():
+        segment, mine = snapshot.segments[number], np.flatnonzero(where == number)
+        codes[mine] = segment.codes_at(rows[mine])
+        if vectors is not None:
+            vectors[mine] = segment.file.take("vectors", rows[mine])
+        for place, value in zip(mine.tolist(), segment.metadata_at(rows[mine]), strict=True):
+            metadata[place] = value
+    ids = names.ints if names.ints is not None else as_strings(names.keys or [])
+    return Items(ids, codes, vectors, metadata)
 
 
 def walk(segment: Segment, size: int) -> Iterator[Items]:

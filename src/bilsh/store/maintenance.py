@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bilsh.errors import CorruptStoreError, InvalidInputError
-from bilsh.store.files import Disk
+from bilsh.store.files import Directory
 from bilsh.store.ids import hash_keys
-from bilsh.store.manifest import manifest_name
+from bilsh.store.manifest import manifest_name, seconds
 from bilsh.store.recipe import recipe_in
 from bilsh.store.segment import Segment, windows
-from bilsh.store.snapshot import Snapshot, list_versions, load, open_snapshot, read_hint, read_manifest
+from bilsh.store.snapshot import Snapshot, load, open_snapshot, read_hint, read_manifest, versions_among
 from bilsh.store.writer import Writer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +37,16 @@ class Version:
     problem: str | None
 
 
-def verify(disk: Disk, path: Path, deep: bool) -> Verification:
+def verify(directory: Directory, deep: bool) -> Verification:
     """Check sizes and headers of the newest version; `deep` also every block and cross-reference."""
-    snapshot = open_snapshot(disk, path, version=None, use_map=False)
+    snapshot = open_snapshot(directory, version=None, use_map=False)
     version, before = snapshot.manifest.version, snapshot.manifest.repaired_from
     if before is None:
-        before = max((v for v in list_versions(disk, path) if v < version), default=0)
+        before = max((v for v in versions_among(directory.list()) if v < version), default=0)
     problems = [
         *_problems(snapshot, deep),
-        *_earlier_problems(disk, path, before),
-        *_recipe_problems(disk, path),
+        *_earlier_problems(directory, before),
+        *_recipe_problems(directory),
     ]
     if problems:
         raise CorruptStoreError(" ".join(problems))
@@ -59,15 +54,15 @@ def verify(disk: Disk, path: Path, deep: bool) -> Verification:
     return Verification(version, 1 + len(refs), sum(ref.size for ref in refs), deep)
 
 
-def versions(disk: Disk, path: Path) -> list[Version]:
+def versions(directory: Directory) -> list[Version]:
     """Versions in the directory, oldest first, each with what is wrong with it at first sight."""
     found = []
-    for number in list_versions(disk, path):
+    for number in versions_among(directory.list()):
         stamp = items = problem = None
         try:
-            manifest = read_manifest(disk, path, number)
+            manifest = read_manifest(directory, number)
             stamp, items = manifest.time, manifest.n_alive
-            load(disk, path, manifest, use_map=False, known=None)
+            load(directory, manifest, use_map=False, known=None)
         except CorruptStoreError as error:
             problem = str(error)
         except FileNotFoundError as error:
@@ -76,40 +71,41 @@ def versions(disk: Disk, path: Path) -> list[Version]:
     return found
 
 
-def repair(disk: Disk, path: Path, to_version: int) -> int:
+def repair(directory: Directory, to_version: int) -> int:
     """Make a new newest version with the content of an earlier one, after checking every byte of it."""
-    there = list_versions(disk, path)
+    there = versions_among(directory.list())
     if to_version not in there:
-        raise InvalidInputError(f"version {to_version} is not there; {path} has versions {there}.")
-    writer = Writer(disk, path)
+        raise InvalidInputError(f"version {to_version} is not there; {directory.path} has versions {there}.")
+    writer = Writer(directory)
     try:
-        snapshot = open_snapshot(disk, path, version=to_version, use_map=False)
+        snapshot = open_snapshot(directory, version=to_version, use_map=False)
         problems = list(_problems(snapshot, deep=True))
         if problems:
             raise CorruptStoreError(f"version {to_version} is damaged too. " + " ".join(problems))
-        newest = max(there[-1], read_hint(disk, path)) + 1
+        newest = max(there[-1], read_hint(directory)) + 1
         with writer.change():
             writer.commit(
-                replace(snapshot.manifest, version=newest, time=int(time.time()), repaired_from=to_version)
+                replace(snapshot.manifest, version=newest, time=seconds(), repaired_from=to_version),
+                base=there[-1],
             )
     finally:
         writer.close()
     return newest
 
 
-def _earlier_problems(disk: Disk, path: Path, version: int) -> Iterator[str]:
+def _earlier_problems(directory: Directory, version: int) -> Iterator[str]:
     """Damage of the manifest that a repair would go back to; versions that are gone have none."""
     try:
-        read_manifest(disk, path, version)
+        read_manifest(directory, version)
     except FileNotFoundError:
         return
     except CorruptStoreError as error:
         yield f"{error} (Only the version before the newest is affected.)"
 
 
-def _recipe_problems(disk: Disk, path: Path) -> Iterator[str]:
+def _recipe_problems(directory: Directory) -> Iterator[str]:
     try:
-        recipe_in(disk, path)
+        recipe_in(directory)
     except CorruptStoreError as error:
         yield str(error)
 
@@ -125,7 +121,7 @@ def _problems(snapshot: Snapshot, deep: bool) -> Iterator[str]:
             return
     living = []
     for segment in snapshot.segments:
-        yield from (f"{segment.file.name}: {problem}." for problem in _segment_problems(segment))
+        yield from (f"{segment.file.name}: {problem}." for problem in segment_problems(segment))
         alive = segment.alive_bits(0, len(segment))
         living.append(segment.ids if alive is None else segment.ids[alive])
     ids = np.sort(np.concatenate(living)) if living else np.empty(0, dtype=np.int64)
@@ -136,7 +132,8 @@ def _problems(snapshot: Snapshot, deep: bool) -> Iterator[str]:
         yield f"{name}: the next id {snapshot.manifest.next_id} is in use already."
 
 
-def _segment_problems(segment: Segment) -> Iterator[str]:
+def segment_problems(segment: Segment) -> Iterator[str]:
+    """What is wrong between the sections of a segment whose checksums are right."""
     ids, rows = segment.ids, len(segment)
     order = segment.rows_of("order", 0, rows)[:, 0] if segment.has("order") else np.arange(rows)
     if not np.array_equal(np.sort(order), np.arange(rows)) or bool(np.any(np.diff(ids[order]) <= 0)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
@@ -18,11 +19,13 @@ from bilsh.errors import CorruptStoreError
 from bilsh.store.sections import FORMAT, FileRef
 
 MAX_BYTES = 16 << 20
+MAX_VERSION = 9_999_999_999
+"""The largest that ten digits name."""
 _HEAD = b'{"sha256":"'
 _MIDDLE = b'","manifest":'
 _TAIL = b"}\n"
 _VERSION_NAME = re.compile(r"m-(\d{10})\.json")
-_OWN_NAME = re.compile(r"[sdet]-[0-9a-f]{16}\.(?:seg|del|enc|tmp)")
+_OWN_NAME = re.compile(r"(?:s-[0-9a-f]{16}\.seg|d-[0-9a-f]{16}\.del|e-[0-9a-f]{16}\.enc|t-[0-9a-f]{16}\.tmp)")
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 
 IdKind = Literal["int", "str"]
@@ -65,6 +68,11 @@ class Manifest:
         """Names of all files this version needs."""
         names = {self.encoder.file, *(segment.file for segment in self.segments)}
         return names | {self.deletes.file} if self.deletes else names
+
+
+def seconds() -> int:
+    """Time for a manifest; a clock before 1970 says 0, the least that can be read back."""
+    return max(0, int(time.time()))
 
 
 def manifest_name(version: int) -> str:

@@ -7,28 +7,27 @@ hashes) of the new segment only, 16 to 40 bytes per row, whatever the codes and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.store.files import Disk
+from bilsh.store.files import Directory
 from bilsh.store.manifest import SegmentRef
 from bilsh.store.rows import Layout, RowSet
 from bilsh.store.sections import SectionWriter
 from bilsh.store.segment import Segment, windows
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MAX_SEGMENTS = 16
 MAX_DEAD = 0.25
 
 
-def write_segment(disk: Disk, path: Path, layout: Layout, sources: Sequence[RowSet | Segment]) -> SegmentRef:
+def write_segment(
+    directory: Directory, name: str, layout: Layout, sources: Sequence[RowSet | Segment]
+) -> SegmentRef:
     """Write the live rows of `sources`, one after the other, as one synced segment file."""
     rows = sum(_n_alive(source) for source in sources)
-    writer = SectionWriter(disk, path, b"SEGM", rows, layout.fingerprint)
+    writer = SectionWriter(directory, name, b"SEGM", rows, layout.fingerprint)
     try:
         for name, (dtype, columns) in layout.fixed_columns().items():
             writer.section(name, dtype, columns, _fixed(sources, name, np.dtype(dtype).itemsize * columns))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError
 from bilsh.files import replace_file
-from bilsh.store.files import Disk
+from bilsh.store.files import Directory, Disk
 
 RECIPE = "recipe.json"
 CODEBOOK = "codebook.npy"
@@ -100,45 +100,48 @@ def _encoded(body: Any) -> bytes:
 
 def read_recipe(store: Path) -> Recipe | None:
     """Read the recipe of a store; None where there is none, CorruptStoreError where it is damaged."""
-    return recipe_in(Disk(), store)
+    try:
+        return recipe_in(Disk().directory(store))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
-def recipe_in(disk: Disk, store: Path) -> Recipe | None:
-    """Read the recipe of a store on a given disk, every byte of it checked."""
-    data = _read(disk, store / RECIPE)
+def recipe_in(directory: Directory) -> Recipe | None:
+    """Read the recipe in a store's directory, every byte of it checked."""
+    data = _read(directory, RECIPE)
     if data is None:
         return None
     try:
         body = json.loads(data)["recipe"]
         if data != _encoded(body):
             raise ValueError("its checksum does not match, or it has another format")
-        codebook = _read_codebook(disk, store, body["codebook"])
+        codebook = _read_codebook(directory, body["codebook"])
         settings = Settings(**body["settings"])
         return Recipe(settings, body["source"], body["rows"], body["images"], codebook, body["finished"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptStoreError(
-            f"{store / RECIPE} is damaged: {error}. Codes and search by arrays are unaffected; restore it from a "
-            "copy, or remove it to go without."
+            f"{directory.path / RECIPE} is damaged: {error}. Codes and search by arrays are unaffected; "
+            "restore it from a copy, or remove it to go without."
         ) from None
 
 
-def _read(disk: Disk, path: Path) -> bytes | None:
+def _read(directory: Directory, name: str) -> bytes | None:
     try:
-        file = disk.open(path)
-    except (FileNotFoundError, NotADirectoryError):
+        file = directory.open(name)
+    except FileNotFoundError:
         return None
     try:
         if file.size > MAX_BYTES:
-            raise CorruptStoreError(f"{path} has {file.size} bytes; it has at most {MAX_BYTES}.")
+            raise CorruptStoreError(f"{name} has {file.size} bytes; it has at most {MAX_BYTES}.")
         return file.read_at(0, file.size)
     finally:
         file.close()
 
 
-def _read_codebook(disk: Disk, store: Path, digest: str | None) -> NDArray[np.float32] | None:
+def _read_codebook(directory: Directory, digest: str | None) -> NDArray[np.float32] | None:
     if digest is None:
         return None
-    data = _read(disk, store / CODEBOOK)
+    data = _read(directory, CODEBOOK)
     if data is None:
         raise ValueError(f"{CODEBOOK} is missing")
     if hashlib.sha256(data).hexdigest() != digest:

@@ -14,16 +14,13 @@ import struct
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError
-from bilsh.store.files import Bytes, Disk, NewFile, OpenFile, sync
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from bilsh.store.files import Bytes, Directory, NewFile, OpenFile, sync
 
 MAGIC = b"\x89bilsh\r\n"
 FORMAT = 1
@@ -74,9 +71,9 @@ class SectionWriter:
     The file means nothing until a manifest names it, so the header may come last.
     """
 
-    def __init__(self, disk: Disk, path: Path, kind: bytes, rows: int, fingerprint: str) -> None:
-        self._kind, self._rows, self._fingerprint, self._path = kind, rows, fingerprint, path
-        self._file: NewFile = disk.create(path)
+    def __init__(self, directory: Directory, name: str, kind: bytes, rows: int, fingerprint: str) -> None:
+        self._kind, self._rows, self._fingerprint, self._name = kind, rows, fingerprint, name
+        self._file: NewFile = directory.create(name)
         self._file.write(bytes(HEADER))
         self._at = HEADER
         self._crc = 0
@@ -116,7 +113,7 @@ class SectionWriter:
         table = np.array(self._crcs, dtype="<u4").tobytes()
         self._file.write(table)
         size = self._at + len(table)
-        token = self._path.name[2:18].encode("ascii")
+        token = self._name[2:18].encode("ascii")
         header = bytearray(HEADER)
         _FIXED.pack_into(
             header, 0, MAGIC, FORMAT, self._kind, size, self._rows, token, bytes.fromhex(self._fingerprint),
@@ -127,7 +124,7 @@ class SectionWriter:
         self._file.write_at(0, bytes(header))
         sync(self._file)
         self._file.close()
-        return FileRef(self._path.name, size, hashlib.sha256(header).hexdigest())
+        return FileRef(self._name, size, hashlib.sha256(header).hexdigest())
 
     def abandon(self) -> None:
         """Close without finishing."""
@@ -163,6 +160,7 @@ class SectionFile:
             raise self.corrupt(
                 "header does not match the manifest (damaged, or another file put in its place)"
             )
+        self.fingerprint = fingerprint
         self._parse(header, kind, fingerprint)
         self._crcs: NDArray[np.uint32] | None = None
         self._seen = np.zeros(self._n_blocks, dtype=np.bool_)

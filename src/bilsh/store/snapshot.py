@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError
-from bilsh.store.files import Disk
+from bilsh.store.files import Directory, Disk
 from bilsh.store.ids import Names
-from bilsh.store.manifest import MAX_BYTES, Manifest, SegmentRef, decode_manifest, manifest_name, version_of
+from bilsh.store.manifest import (
+    MAX_BYTES,
+    MAX_VERSION,
+    Manifest,
+    SegmentRef,
+    decode_manifest,
+    manifest_name,
+    version_of,
+)
 from bilsh.store.rows import Layout
 from bilsh.store.sections import FileRef, SectionFile
 from bilsh.store.segment import Segment
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 LOCK_NAME = "lock"
 _TRIES = 1000
+_NOTE = re.compile(rb"bilsh head (\d{10}) (\d{10})(?: ([0-9a-f]{16}))?\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,11 @@ class Snapshot:
     segments: tuple[Segment, ...]
     deletes: SectionFile | None
 
+    @property
+    def n_alive(self) -> int:
+        """Number of items."""
+        return sum(segment.n_alive for segment in self.segments)
+
     def files(self) -> list[SectionFile]:
         """Return all open files of the version."""
         return [self.encoder, *(s.file for s in self.segments), *([self.deletes] if self.deletes else [])]
@@ -39,6 +52,24 @@ class Snapshot:
     def find(self, names: Names) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Segment and row of each id that is in the store; -1, -1 for the others."""
         return locate(self.segments, names)
+
+    def numbers(self, names: Names) -> NDArray[np.int64]:
+        """Ids as segments have them, of those names that are in the store."""
+        where, rows = self.find(names)
+        numbers = [segment.ids[rows[where == place]] for place, segment in enumerate(self.segments)]
+        return np.concatenate([*numbers, np.empty(0, dtype=np.int64)])
+
+    def external_ids(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """Ids as the caller knows them, for ids of segments: the same integers, or strings behind them."""
+        if self.manifest.id_kind != "str":
+            return ids
+        numbers = ids.ravel()
+        result = np.empty(len(numbers), dtype=object)
+        for segment in self.segments:
+            rows = segment.find_numbers(numbers)
+            hit = np.flatnonzero(rows >= 0)
+            result[hit] = segment.strings(segment.keys_at(rows[hit]))
+        return result.reshape(ids.shape)
 
 
 def locate(
@@ -54,49 +85,59 @@ def locate(
     return where, rows
 
 
-def read_hint(disk: Disk, path: Path) -> int:
-    """Newest version the last writer noted in the lock file; 0 when it left no readable note."""
+def read_hint(directory: Directory) -> int:
+    """Newest version the last writer noted in the lock file; 0 when it left no readable note.
+
+    A note tells of the directory it was made in: a copy of a store may have been made before or after it.
+    """
     try:
-        file = disk.open(path / LOCK_NAME)
+        file = directory.open(LOCK_NAME)
     except FileNotFoundError:
         return 0
     data = file.read_at(0, 64)
     file.close()
-    version = data[11:21]
-    return int(version) if version.isdigit() and data == hint(int(version)) else 0
+    match = _NOTE.fullmatch(data)
+    if not match or int(match[1]) + int(match[2]) != MAX_VERSION:
+        return 0
+    return int(match[1]) if match[3] in (None, b"%016x" % directory.identity()) else 0
 
 
-def hint(version: int) -> bytes:
+def hint(version: int, identity: int) -> bytes:
     """Note for the lock file; the complement makes a torn or damaged note unreadable."""
-    return b"bilsh head %010d %010d\n" % (version, 9_999_999_999 - version)
+    return b"bilsh head %010d %010d %016x\n" % (version, MAX_VERSION - version, identity)
 
 
-def list_versions(disk: Disk, path: Path) -> list[int]:
-    """Versions whose manifests are there, oldest first."""
-    return sorted(v for name in disk.list(path) if (v := version_of(name)) is not None)
+def versions_among(names: list[str]) -> list[int]:
+    """Versions whose manifests are among these files, oldest first."""
+    return sorted(v for name in names if (v := version_of(name)) is not None)
 
 
-def newest_version(disk: Disk, path: Path) -> int:
+def open_directory(disk: Disk, path: Path) -> Directory:
+    """Open the directory of a store; FileNotFoundError says how to make one."""
+    try:
+        return disk.directory(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no store at {path}. Make one with Store.create.") from None
+
+
+def newest_version(directory: Directory) -> int:
     """Find the newest version; the note in the lock file tells when its manifest has gone missing."""
     for _ in range(3):
         # The note is read first: it never runs ahead of the manifests, so a newer note means a missing
         # manifest (or, once in a blue moon, a listing made while two commits went by: look again).
-        noted = read_hint(disk, path)
-        try:
-            versions = list_versions(disk, path)
-        except FileNotFoundError:
-            raise FileNotFoundError(f"there is no store at {path}. Make one with Store.create.") from None
+        noted = read_hint(directory)
+        versions = versions_among(directory.list())
         if versions and versions[-1] >= noted:
             return versions[-1]
     if noted:
         raise CorruptStoreError(f"{manifest_name(noted)} is missing. See Store.versions and Store.repair.")
-    raise FileNotFoundError(f"{path} holds no bilsh store. Make one with Store.create.")
+    raise FileNotFoundError(f"{directory.path} holds no bilsh store. Make one with Store.create.")
 
 
-def read_manifest(disk: Disk, path: Path, version: int) -> Manifest:
+def read_manifest(directory: Directory, version: int) -> Manifest:
     """Read and check one manifest."""
     name = manifest_name(version)
-    file = disk.open(path / name)
+    file = directory.open(name)
     try:
         if file.size > MAX_BYTES:
             raise CorruptStoreError(f"{name} has {file.size} bytes; a manifest has at most {MAX_BYTES}.")
@@ -106,31 +147,31 @@ def read_manifest(disk: Disk, path: Path, version: int) -> Manifest:
 
 
 def open_snapshot(
-    disk: Disk, path: Path, *, version: int | None, use_map: bool, known: Snapshot | None = None
+    directory: Directory, *, version: int | None, use_map: bool, known: Snapshot | None = None
 ) -> Snapshot:
     """Open a version, the newest when `version` is None; files that `known` has open are used again."""
     for _ in range(_TRIES):
-        number = newest_version(disk, path) if version is None else version
+        number = newest_version(directory) if version is None else version
         try:
-            return load(disk, path, read_manifest(disk, path, number), use_map, known)
+            return load(directory, read_manifest(directory, number), use_map, known)
         except FileNotFoundError as error:
             missing = error.filename
-        if version is not None or newest_version(disk, path) == number:
+        if version is not None or newest_version(directory) == number:
             break
     raise CorruptStoreError(
         f"{str(missing).rsplit('/', 1)[-1]} is missing. See Store.versions and Store.repair."
     )
 
 
-def load(disk: Disk, path: Path, manifest: Manifest, use_map: bool, known: Snapshot | None) -> Snapshot:
+def load(directory: Directory, manifest: Manifest, use_map: bool, known: Snapshot | None) -> Snapshot:
     """Open all files of a manifest; FileNotFoundError when one is gone."""
     ready = {file.name: file for file in known.files()} if known else {}
     opened: list[SectionFile] = []
 
     def get(ref: FileRef, kind: bytes) -> SectionFile:
-        if ref.file in ready:
+        if ref.file in ready and ready[ref.file].ref.header == ref.header:
             return ready[ref.file]
-        file = open_file(disk, path, ref, kind, manifest.fingerprint, use_map)
+        file = open_file(directory, ref, kind, manifest.fingerprint, use_map)
         opened.append(file)
         return file
 
@@ -154,10 +195,10 @@ def load(disk: Disk, path: Path, manifest: Manifest, use_map: bool, known: Snaps
 
 
 def open_file(
-    disk: Disk, path: Path, ref: FileRef, kind: bytes, fingerprint: str, use_map: bool
+    directory: Directory, ref: FileRef, kind: bytes, fingerprint: str, use_map: bool
 ) -> SectionFile:
     """Open one file that a manifest names."""
-    file = disk.open(path / ref.file)
+    file = directory.open(ref.file)
     try:
         return SectionFile(file, ref, kind, fingerprint, use_map)
     except BaseException:

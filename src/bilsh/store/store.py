@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.foreign import ForeignCoder
 from bilsh.errors import (
     CorruptEncoderError,
     CorruptStoreError,
@@ -25,23 +24,23 @@ from bilsh.search.scan import Memory
 from bilsh.search.searchable import Searchable
 from bilsh.store import maintenance
 from bilsh.store.change import Change
-from bilsh.store.files import Disk
-from bilsh.store.ids import Names, as_names, as_strings, show
+from bilsh.store.creation import first_version, refuse_contents
+from bilsh.store.files import Directory, Disk
+from bilsh.store.ids import as_names
 from bilsh.store.inputs import Rows, encoded, given_as, ready
-from bilsh.store.items import Items, walk
 from bilsh.store.maintenance import Verification, Version
-from bilsh.store.manifest import Manifest, VectorKind, is_own_file
-from bilsh.store.sections import FORMAT, FileRef, SectionWriter
-from bilsh.store.segment import Segment, unmapped
-from bilsh.store.snapshot import LOCK_NAME, Snapshot, list_versions, load, newest_version, open_snapshot
-from bilsh.store.view import StoreView, external_ids
+from bilsh.store.manifest import VectorKind
+from bilsh.store.salvage import Salvage, look_for_segments, refill
+from bilsh.store.searching import StoreView
+from bilsh.store.snapshot import Snapshot, newest_version, open_directory, open_snapshot, versions_among
+from bilsh.store.view import View
 from bilsh.store.writer import Writer
 
 if TYPE_CHECKING:
     from bilsh.encoders.base import Encoder
 
 
-class Store(Searchable):
+class Store(View, Searchable):
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
 
     Open one with :meth:`create` or :meth:`open`. One process writes, any number read; a reader keeps seeing
@@ -49,26 +48,32 @@ class Store(Searchable):
     survives power loss, when it raises nothing of it is stored. More than 16 segments or 25 % deleted rows
     are merged within the same transaction.
 
+    Any number of threads may read one object, each call from one version; changes of one object wait for
+    each other, and one that begins within another is refused. After a fork the child may read, not write.
+
     The last two versions stay on disk, so space is given back one change later, and :meth:`repair` can go
     back.
     """
 
     def __init__(
-        self, disk: Disk, path: Path, snapshot: Snapshot, writer: Writer | None, use_map: bool
+        self, directory: Directory, snapshot: Snapshot, writer: Writer | None, use_map: bool
     ) -> None:
-        self._disk, self._path, self._writer, self._use_map = disk, path, writer, use_map
-        self._snapshot: Snapshot | None = snapshot
+        super().__init__(directory, snapshot)
+        self._writer, self._use_map = writer, use_map
         self._encoder: Encoder | None = None
         self._coder: Coder | None = None
         self._memory = Memory()
-        self._changing = threading.RLock()
+        self._changing, self._changer = threading.Lock(), 0
+        self._refreshing = threading.Lock()
 
     @classmethod
     def create(
         cls,
         path: str | os.PathLike[str],
-        encoder: Encoder | Coder,
+        encoder: Encoder | Coder | None = None,
         *,
+        n_bits: int | None = None,
+        bits: str | None = None,
         keep_vectors: VectorKind | None = None,
         mmap: bool = True,
         _disk: Disk | None = None,
@@ -79,8 +84,14 @@ class Store(Searchable):
         ----------
         path : path
             A directory that does not exist yet, or is empty.
-        encoder : fitted encoder
+        encoder : fitted encoder, optional
             A copy of it lives in the store and encodes items and queries.
+        n_bits : int, optional
+            Instead of an encoder: the length of codes that are made elsewhere.
+        bits : None, "sign" or "sign of a rotation"
+            What their bits are. None: known by their distances only. "sign": bit r is [value r >= 0], so that values
+            can be items and queries. "sign of a rotation": besides, the fraction of differing bits tells the angle, and
+            answers carry similarities.
         keep_vectors : "float32", "float16" or None
             Keep the items themselves too, for re-ranking by exact distance.
         mmap : bool
@@ -90,42 +101,20 @@ class Store(Searchable):
             raise InvalidInputError(
                 f"keep_vectors must be 'float32', 'float16' or None; got {keep_vectors!r}."
             )
-        coder = getattr(encoder, "coder_", encoder)
-        if not isinstance(coder, Coder):
-            raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
+        coder = _coder_for(encoder, n_bits, bits)
         disk, where = _disk or Disk(), Path(path)
-        data, fingerprint = coder.to_bytes(), coder.fingerprint
         disk.make_directory(where)
-        writer = Writer(disk, where)
+        directory = disk.directory(where)
+        writer = Writer(directory)
         try:
-            foreign = [name for name in disk.list(where) if not is_own_file(name) and name != LOCK_NAME]
-            if foreign:
-                what = (
-                    "is a store already; open it with Store.open"
-                    if list_versions(disk, where)
-                    else "is not empty"
-                )
-                raise FileExistsError(f"{where} {what}. Store.create needs a new or empty directory.")
+            refuse_contents(directory)
             with writer.change():
-                disk.sync_directory(where.parent)
-                file = SectionWriter(disk, writer.new_path("e", "enc"), b"ENCO", len(data), fingerprint)
-                try:
-                    file.section("encoder", "<u1", 1, [np.frombuffer(data, np.uint8)])
-                    ref: FileRef = file.finish()
-                finally:
-                    file.abandon()
-                manifest = Manifest(
-                    format=FORMAT, version=1, time=int(time.time()), fingerprint=fingerprint,
-                    n_bits=coder.n_bits, n_features=coder.n_features, id_kind=None,
-                    next_id=0, keep_vectors=keep_vectors, encoder=ref, segments=(), deletes=None,
-                    repaired_from=None,
-                )  # fmt: skip
-                snapshot = load(disk, where, manifest, mmap, None)
-                writer.commit(manifest)
+                disk.sync_parent(where)
+                snapshot = first_version(writer, coder, keep_vectors, mmap)
         except BaseException:
             writer.close()
             raise
-        return cls(disk, where, snapshot, writer, mmap)
+        return cls(directory, snapshot, writer, mmap)
 
     @classmethod
     def open(
@@ -156,24 +145,24 @@ class Store(Searchable):
             raise InvalidInputError(
                 "an earlier version can only be read. Use mode='r', or Store.repair to go back to it."
             )
-        disk, where = _disk or Disk(), Path(path)
+        directory = open_directory(_disk or Disk(), Path(path))
         if mode == "r":
-            return cls(disk, where, open_snapshot(disk, where, version=version, use_map=mmap), None, mmap)
-        newest_version(disk, where)  # no lock file is left where there is no store
-        writer = Writer(disk, where)
+            return cls(directory, open_snapshot(directory, version=version, use_map=mmap), None, mmap)
+        newest_version(directory)  # no lock file is left where there is no store
+        writer = Writer(directory)
         try:
-            snapshot = open_snapshot(disk, where, version=None, use_map=mmap)
+            snapshot = open_snapshot(directory, version=None, use_map=mmap)
             writer.tidy(snapshot.manifest)
         except BaseException:
             writer.close()
             raise
-        return cls(disk, where, snapshot, writer, mmap)
+        return cls(directory, snapshot, writer, mmap)
 
     def close(self) -> None:
         """Release the lock and the files; arrays handed out stay valid."""
         if self._writer:
             self._writer.close()
-        self._writer = self._snapshot = None
+        self._writer = self._snapshot = self._directory = None
 
     def __enter__(self) -> Self:
         return self
@@ -183,61 +172,15 @@ class Store(Searchable):
     ) -> None:
         self.close()
 
-    def __len__(self) -> int:
-        return self._now.manifest.n_alive
-
-    def __repr__(self) -> str:
-        if self._snapshot is None:
-            return f"<bilsh.Store {str(self._path)!r}, closed>"
-        manifest = self._snapshot.manifest
-        return f"<bilsh.Store {str(self._path)!r}, {len(self)} items, version {manifest.version}>"
-
-    @property
-    def _now(self) -> Snapshot:
-        if self._snapshot is None:
-            raise InvalidInputError(f"the store at {self._path} is closed. Open it again with Store.open.")
-        return self._snapshot
-
-    @property
-    def path(self) -> Path:
-        """Directory of the store."""
-        return self._path
-
-    @property
-    def version(self) -> int:
-        """Number of the version this object sees."""
-        return self._now.manifest.version
-
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of the encoder."""
-        return self._now.manifest.fingerprint
-
-    @property
-    def n_bits(self) -> int:
-        """Length of a code."""
-        return self._now.manifest.n_bits
-
-    @property
-    def id_kind(self) -> Literal["int", "str"] | None:
-        """Kind of the ids, fixed by the first add."""
-        return self._now.manifest.id_kind
-
-    @property
-    def keep_vectors(self) -> VectorKind | None:
-        """How vectors are kept, None when they are not."""
-        return self._now.manifest.keep_vectors
-
-    @property
-    def next_id(self) -> int:
-        """Integer that the next item gets when ids are left out."""
-        return self._now.manifest.next_id
-
     @property
     def encoder(self) -> Encoder:
         """The encoder, a scikit-learn estimator; read from the store when first asked for."""
         from bilsh.encoders.estimators import encoder_of
 
+        if self.coder.kind == "foreign":
+            raise InvalidTypeError(
+                "this store's codes were made elsewhere: it has no encoder. See store.coder."
+            )
         if self._encoder is None:
             self._encoder = encoder_of(self.coder)
         return self._encoder
@@ -246,34 +189,25 @@ class Store(Searchable):
     def coder(self) -> Coder:
         """What encodes, without the estimator around it: enough for search, and quick to load."""
         if self._coder is None:
-            file = self._now.encoder
+            now = self._now
+            file = now.encoder
             try:
-                coder = Coder.from_bytes(self.encoder_data, file.name)
+                coder = Coder.from_bytes(file.array("encoder").tobytes(), file.name)
             except CorruptEncoderError as error:
                 raise CorruptStoreError(
                     f"{file.name} holds no encoder that this bilsh can read: {error}"
                 ) from error
-            if coder.fingerprint != self.fingerprint:
+            if coder.fingerprint != now.manifest.fingerprint:
                 raise file.corrupt("holds another encoder than the manifest says")
             self._coder = coder
         return self._coder
 
-    @property
-    def encoder_data(self) -> bytes:
-        """Content of the encoder's file, as :meth:`bilsh.KernelEncoder.save` would write it."""
-        return self._now.encoder.array("encoder").tobytes()
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """Segments of the version this object sees; for search, see :class:`bilsh.store.segment.Segment`."""
-        return self._now.segments
-
     def refresh(self) -> None:
         """See the newest version from now on; files that stay are not checked again."""
         if self._writer is None:
-            self._snapshot = open_snapshot(
-                self._disk, self._path, version=None, use_map=self._use_map, known=self._now
-            )
+            with self._refreshing:
+                now = self._now
+                self._snapshot = open_snapshot(self._place, version=None, use_map=self._use_map, known=now)
 
     def add(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them; durable when it returns.
@@ -317,10 +251,11 @@ class Store(Searchable):
         vectors : array (n, d) or (n, d_w, d_v), or None
             Items themselves; needed when the store keeps vectors, refused when it does not.
         fingerprint : str or None
-            Fingerprint of the encoder that made the codes; another one than the store's is refused.
+            Fingerprint of the encoder that made the codes; another one than the store's is refused. "unchecked" takes
+            your word that they are this encoder's. Stores of codes that are made elsewhere need none.
         """
         given = given_as("codes", codes, ids=ids, vectors=vectors, metadata=metadata)
-        return self._insert(ready(self._now.manifest, given, fingerprint), overwrite=False)
+        return self._insert(ready(self._now.manifest, self.coder, given, fingerprint), overwrite=False)
 
     def upsert(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them, in place of items with the same ids; otherwise as :meth:`add`."""
@@ -348,7 +283,7 @@ class Store(Searchable):
 
         Quick: sizes and headers of all files. Deep: every byte, and every cross-reference between sections.
         """
-        result = maintenance.verify(self._disk, self._path, deep)
+        result = maintenance.verify(self._place, deep)
         if deep:
             self._encoder = self._coder = None
             _ = self.coder
@@ -358,14 +293,14 @@ class Store(Searchable):
     def exists(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> bool:
         """Tell whether there is a store at `path`, be it readable or damaged."""
         try:
-            return bool(list_versions(_disk or Disk(), Path(path)))
+            return bool(versions_among((_disk or Disk()).directory(Path(path)).list()))
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     @staticmethod
     def versions(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> list[Version]:
         """Versions a store can be read at or repaired to, oldest first; works on damaged stores."""
-        return maintenance.versions(_disk or Disk(), Path(path))
+        return maintenance.versions(open_directory(_disk or Disk(), Path(path)))
 
     @staticmethod
     def repair(path: str | os.PathLike[str], to_version: int, *, _disk: Disk | None = None) -> int:
@@ -373,51 +308,39 @@ class Store(Searchable):
 
         It becomes a new newest version, whose number is returned; nothing is removed before the next change.
         """
-        return maintenance.repair(_disk or Disk(), Path(path), to_version)
+        return maintenance.repair(open_directory(_disk or Disk(), Path(path)), to_version)
 
-    def get(self, ids: ArrayLike) -> Items:
-        """Items by their ids, in the order asked for."""
-        names = as_names(ids, self.id_kind, unique=False)
-        where, rows = self._now.find(names)
-        missing = np.flatnonzero(where < 0)
-        if len(missing):
-            count = (
-                f" ({len(missing)} of the {len(names)} ids asked for are missing)" if len(names) > 1 else ""
-            )
-            raise InvalidInputError(f"id {show(names, int(missing[0]))} is not in the store{count}.")
-        manifest = self._now.manifest
-        codes = np.empty((len(names), -(-manifest.n_bits // 8)), dtype=np.uint8)
-        kept = manifest.keep_vectors
-        vectors = np.empty((len(names), manifest.n_features), dtype=kept) if kept else None
-        metadata: list[Any] = [None] * len(names)
-        for number in np.unique(where).tolist():
-            segment, mine = self.segments[number], np.flatnonzero(where == number)
-            codes[mine] = segment.codes_at(rows[mine])
-            if vectors is not None:
-                vectors[mine] = segment.file.take("vectors", rows[mine])
-            for place, value in zip(mine.tolist(), segment.metadata_at(rows[mine]), strict=True):
-                metadata[place] = value
-        return Items(_given(names), codes, vectors, metadata)
+    @classmethod
+    def salvage(
+        cls,
+        path: str | os.PathLike[str],
+        to: str | os.PathLike[str],
+        *,
+        _disk: Disk | None = None,
+    ) -> Salvage:
+        """Make a new store of the whole segments in a directory whose manifests are lost; that one is only read.
 
-    def batches(self, size: int = 4096) -> Iterator[Items]:
-        """Walk through all items of the version seen now, at most `size` at a time, in bounded memory."""
-        if not isinstance(size, int) or size < 1:
-            raise InvalidInputError(f"size must be a positive integer; got {size!r}.")
-        return (items for segment in self.segments for items in walk(segment, size))
+        Deleted items may be back, and of items with the same id the one written last is taken: manifests knew
+        better. Where one is left, :meth:`repair` is the better way.
 
-    def external_ids(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """Ids as the caller knows them, for ids of segments: the same integers, or strings behind them."""
-        return external_ids(self._now, ids)
+        Parameters
+        ----------
+        path : path
+            Directory with the encoder (`e-....enc`) and segments (`s-....seg`).
+        to : path
+            New store.
+        """
+        finds = look_for_segments(open_directory(_disk or Disk(), Path(path)))
+        with cls.create(
+            to, Coder.from_bytes(finds.encoder), keep_vectors=finds.keep_vectors, _disk=_disk
+        ) as store:
+            with store._change() as change:
+                refill(change, finds)
+            names = tuple(segment.file.name for segment in finds.segments)
+            return Salvage(len(store), names, finds.skipped)
 
     def _view(self) -> StoreView:
-        snapshot = self._now
-        # Mapped segments are read where they lie; where mapping is unwelcome, memory holds one window at a time.
-        segments: list[Any] = list(snapshot.segments)
-        if not self._use_map:
-            segments = [window for segment in snapshot.segments for window in unmapped(segment)]
-        return StoreView(
-            segments, snapshot.manifest.n_bits, self.coder, memory=self._memory, snapshot=snapshot
-        )
+        return StoreView.of(self._now, self.coder, self._memory, self._use_map)
 
     def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0
@@ -435,17 +358,40 @@ class Store(Searchable):
     @contextmanager
     def _change(self) -> Iterator[Change]:
         """Commit a change when the block ends well, and see it from then on; else leave no trace."""
+        if self._changer == threading.get_ident():
+            raise InvalidInputError(
+                "a change of this store is going on in this thread: it cannot be changed from within the iterator "
+                "that feeds it. Finish one change before the next."
+            )
+        _, writer = self._now, self._writer
+        if writer is None:
+            raise InvalidInputError(
+                "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
+            )
+        writer.refuse_children()
         with self._changing:
             now = self._now
-            if self._writer is None:
-                raise InvalidInputError(
-                    "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
-                )
-            with self._writer.change():
-                change = Change(self._writer, now, self._use_map)
-                yield change
-                self._snapshot = change.commit()
+            self._changer = threading.get_ident()
+            try:
+                with writer.change():
+                    change = Change(writer, now, self._use_map)
+                    yield change
+                    self._snapshot = change.commit()
+            finally:
+                self._changer = 0
 
 
-def _given(names: Names) -> NDArray[Any]:
-    return names.ints if names.ints is not None else as_strings(names.keys or [])
+def _coder_for(encoder: Any, n_bits: int | None, bits: str | None) -> Coder:
+    """Coder of a new store: the encoder's, or a stand-in for codes that are made elsewhere."""
+    if encoder is None:
+        if n_bits is None:
+            raise InvalidInputError("give a fitted encoder, or n_bits= for codes that are made elsewhere.")
+        return ForeignCoder.of(n_bits, bits)
+    if n_bits is not None or bits is not None:
+        raise InvalidInputError(
+            "n_bits= and bits= are for stores without an encoder; the encoder knows both."
+        )
+    coder = getattr(encoder, "coder_", encoder)
+    if not isinstance(coder, Coder):
+        raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
+    return coder

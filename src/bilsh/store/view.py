@@ -1,71 +1,131 @@
-"""A snapshot as a search sees it: segments, and ids between what callers and segments call items."""
+"""What a store says of the version it sees: its facts, its items by id, all its items in turn.
+
+Every call takes the version once and answers from it alone, so any number of threads may read one object
+while another refreshes or changes it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError
-from bilsh.search.request import Request
-from bilsh.search.scan import Ids
-from bilsh.search.searchable import View
+from bilsh.store.files import Directory
 from bilsh.store.ids import as_names
+from bilsh.store.items import Items, pick, walk
+from bilsh.store.manifest import VectorKind
+from bilsh.store.segment import Segment
 from bilsh.store.snapshot import Snapshot
 
 
-@dataclass(frozen=True)
-class StoreView(View):
-    """One version of a store.
+class View(ABC):
+    """An open version of a store, for reading."""
 
-    Attributes
-    ----------
-    snapshot : Snapshot
-        The version; all of a search looks at this one.
-    """
+    def __init__(self, directory: Directory, snapshot: Snapshot) -> None:
+        self._path = directory.path
+        self._directory: Directory | None = directory
+        self._snapshot: Snapshot | None = snapshot
 
-    snapshot: Snapshot | None = None
+    def __len__(self) -> int:
+        return self._now.n_alive
+
+    def __repr__(self) -> str:
+        now = self._snapshot
+        if now is None:
+            return f"<bilsh.Store {str(self._path)!r}, closed>"
+        return f"<bilsh.Store {str(self._path)!r}, {now.n_alive} items, version {now.manifest.version}>"
 
     @property
     def _now(self) -> Snapshot:
-        if self.snapshot is None:
-            raise InvalidInputError("there is no version to look at.")
-        return self.snapshot
+        """The version seen now; a call that needs it twice keeps it."""
+        now = self._snapshot
+        if now is None:
+            raise self._closed()
+        return now
 
-    def numbers(self, ids: Any) -> tuple[Ids, NDArray[np.bool_]]:
-        """Ids as segments have them, and which of them are there."""
-        snapshot = self._now
-        names = as_names(ids, snapshot.manifest.id_kind, unique=False)
-        where, rows = snapshot.find(names)
-        numbers = np.full(len(names), -1, dtype=np.int64)
-        for place, segment in enumerate(snapshot.segments):
-            mine = where == place
-            numbers[mine] = segment.ids[rows[mine]]
-        return numbers, where >= 0
+    @property
+    def _place(self) -> Directory:
+        place = self._directory
+        if place is None:
+            raise self._closed()
+        return place
 
-    def names(self, numbers: Ids) -> NDArray[Any]:
-        """Ids as the caller knows them: the same integers, or the strings behind them."""
-        return external_ids(self._now, numbers)
+    def _closed(self) -> InvalidInputError:
+        return InvalidInputError(f"the store at {self._path} is closed. Open it again with Store.open.")
 
-    def check(self, request: Request) -> None:
-        """Refuse what a store cannot do."""
-        if self._now.manifest.id_kind == "str" and not isinstance(request.rerank, bool):
-            raise InvalidInputError(
-                "an array to re-rank by is looked up by integer ids; this store has string ids. "
-                "Keep the vectors in the store and pass rerank=True."
-            )
+    @property
+    def path(self) -> Path:
+        """Directory of the store, as it was called when the store was opened."""
+        return self._path
 
+    @property
+    def version(self) -> int:
+        """Number of the version this object sees."""
+        return self._now.manifest.version
 
-def external_ids(snapshot: Snapshot, numbers: Ids) -> NDArray[Any]:
-    """Ids as the caller knows them, for ids of segments."""
-    if snapshot.manifest.id_kind != "str":
-        return numbers
-    flat = numbers.ravel()
-    result = np.empty(len(flat), dtype=object)
-    for segment in snapshot.segments:
-        rows = segment.find_numbers(flat)
-        hit = np.flatnonzero(rows >= 0)
-        result[hit] = segment.strings(segment.keys_at(rows[hit]))
-    return result.reshape(numbers.shape)
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the encoder."""
+        return self._now.manifest.fingerprint
+
+    @property
+    def n_bits(self) -> int:
+        """Length of a code."""
+        return self._now.manifest.n_bits
+
+    @property
+    def id_kind(self) -> Literal["int", "str"] | None:
+        """Kind of the ids, fixed by the first add."""
+        return self._now.manifest.id_kind
+
+    @property
+    def keep_vectors(self) -> VectorKind | None:
+        """How vectors are kept, None when they are not."""
+        return self._now.manifest.keep_vectors
+
+    @property
+    def next_id(self) -> int:
+        """Integer that the next item gets when ids are left out."""
+        return self._now.manifest.next_id
+
+    @property
+    def encoder_data(self) -> bytes:
+        """Content of the encoder's file, as :meth:`bilsh.KernelEncoder.save` would write it."""
+        return self._now.encoder.array("encoder").tobytes()
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Segments of the version this object sees; for search, see :class:`bilsh.store.segment.Segment`."""
+        return self._now.segments
+
+    def get(self, ids: ArrayLike) -> Items:
+        """Items by their ids, in the order asked for."""
+        now = self._now
+        return self._as_given(pick(now, as_names(ids, now.manifest.id_kind, unique=False)))
+
+    def batches(self, size: int = 4096) -> Iterator[Items]:
+        """Walk through all items of the version seen now, at most `size` at a time, in bounded memory."""
+        if not isinstance(size, int) or size < 1:
+            raise InvalidInputError(f"size must be a positive integer; got {size!r}.")
+        return (self._as_given(items) for segment in self.segments for items in walk(segment, size))
+
+    def _as_given(self, items: Items) -> Items:
+        """Items with their codes as they were given."""
+        order = self.coder.order
+        return items if order is None else replace(items, codes=order.undo(items.codes))
+
+    @property
+    @abstractmethod
+    def coder(self) -> Coder:
+        """What encodes."""
+
+    def external_ids(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """Ids as the caller knows them, for ids of segments: the same integers, or strings behind them."""
+        return self._now.external_ids(ids)

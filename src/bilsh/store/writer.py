@@ -4,6 +4,10 @@ A commit is: files written and synced; directory synced; manifest written under 
 `link` to its version's name, which fails if another writer was first; directory synced. At each moment the
 newest manifest is whole and all it names is on the medium, so a crash at any point leaves the version
 before or the version after.
+
+The lock keeps other writers out, but nothing rests on it alone: locks can be removed, and some file systems do
+not share them. A commit goes ahead only if the newest version in the directory is the one it is based on, and
+tidying touches nothing when there is a version that this writer does not know.
 """
 
 from __future__ import annotations
@@ -13,36 +17,39 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from bilsh.errors import BilshError, CorruptStoreError, StoreBusyError
-from bilsh.store.files import Disk, SyncFailed, sync
-from bilsh.store.manifest import Manifest, encode_manifest, is_own_file, manifest_name
-from bilsh.store.snapshot import LOCK_NAME, hint, list_versions, read_manifest
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from bilsh.errors import BilshError, CorruptStoreError, InvalidInputError, StoreBusyError
+from bilsh.store.files import Directory, SyncFailed, sync
+from bilsh.store.manifest import Manifest, decode_manifest, encode_manifest, is_own_file, manifest_name
+from bilsh.store.snapshot import LOCK_NAME, hint, read_manifest, versions_among
 
 
 class Writer:
     """Holds the lock from construction to :meth:`close`."""
 
-    def __init__(self, disk: Disk, path: Path) -> None:
-        self.disk, self.path = disk, path
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
         self._owner = os.getpid()
         self._failed: str | None = None
-        self._made: list[Path] = []
-        self._lock = disk.lock(path / LOCK_NAME)
+        self._made: list[str] = []
+        self._lock = directory.lock(LOCK_NAME)
 
     def close(self) -> None:
         """Let another writer in."""
         self._lock.release()
 
-    def new_path(self, prefix: str, suffix: str) -> Path:
+    def refuse_children(self) -> None:
+        """Refuse to write in a forked child: the lock is its parent's."""
+        if os.getpid() != self._owner:
+            raise StoreBusyError(
+                "this store was opened for writing by the parent process. Open it again in this process."
+            )
+
+    def new_name(self, prefix: str, suffix: str) -> str:
         """Return a fresh random name for a file of the running change."""
-        path = self.path / f"{prefix}-{secrets.token_hex(8)}.{suffix}"
-        self._made.append(path)
-        return path
+        name = f"{prefix}-{secrets.token_hex(8)}.{suffix}"
+        self._made.append(name)
+        return name
 
     def named(self) -> int:
         """Return how many files the running change has named."""
@@ -63,12 +70,9 @@ class Writer:
             raise OSError(
                 errno.EIO,
                 f"an earlier change failed ({self._failed}); close and reopen the store",
-                str(self.path),
+                str(self.directory.path),
             )
-        if os.getpid() != self._owner:
-            raise StoreBusyError(
-                "this store was opened for writing by the parent process. Open it again in this process."
-            )
+        self.refuse_children()
         self._made = []
         try:
             yield
@@ -85,55 +89,80 @@ class Writer:
                 )
             raise
 
-    def commit(self, manifest: Manifest) -> None:
-        """Make `manifest` the newest version; when this returns, it survives power loss."""
+    def commit(self, manifest: Manifest, *, base: int) -> None:
+        """Make `manifest` the newest version, after `base`; when this returns, it survives power loss."""
+        name, data = manifest_name(manifest.version), encode_manifest(manifest)
+        try:
+            readable = decode_manifest(data, name) == manifest
+        except CorruptStoreError as error:
+            raise InvalidInputError(f"this change could not be read back: {error}") from None
+        if not readable:
+            raise InvalidInputError(f"this change could not be read back: {name} would say something else.")
         self._sync_directory()
-        temporary = self.new_path("t", "tmp")
-        with self.disk.create(temporary) as file:
-            file.write(encode_manifest(manifest))
+        temporary = self.new_name("t", "tmp")
+        with self.directory.create(temporary) as file:
+            file.write(data)
             sync(file)
+        self._check_base(base)
         # Until the directory is synced the version may or may not exist, also when a signal interrupts here.
         self._failed = "interrupted while committing"
         try:
-            self.disk.link(temporary, self.path / manifest_name(manifest.version))
+            self.directory.link(temporary, name)
         except FileExistsError:
             self._failed = None
-            raise StoreBusyError(
-                f"another writer made {manifest_name(manifest.version)} first. Reopen the store."
-            ) from None
+            raise StoreBusyError(f"another writer made {name} first. Reopen the store.") from None
         except OSError as error:
             raise SyncFailed(error.errno, error.strerror, error.filename) from error
         self._sync_directory()
         self._made, self._failed = [], None
         # From here on the version stands; the note and the tidying may fail without harm.
         with contextlib.suppress(OSError):
-            self._lock.note(hint(manifest.version))
+            self._lock.note(hint(manifest.version, self.directory.identity()))
         self.discard([temporary])
         self.tidy(manifest)
+
+    def _check_base(self, base: int) -> None:
+        """Refuse to commit where another writer has been."""
+        if not self._lock.is_held():
+            raise StoreBusyError(
+                f"the lock file of {self.directory.path} was removed or replaced, so another writer may be there. "
+                "Reopen the store."
+            )
+        names = self.directory.list()
+        newest = max(versions_among(names), default=0)
+        if newest != base:
+            raise StoreBusyError(
+                f"another writer was first: {self.directory.path} is at version {newest}, this change is based on "
+                f"version {base}. Reopen the store and repeat it."
+            )
+        gone = set(self._made).difference(names)
+        if gone:
+            raise StoreBusyError(
+                f"{min(gone)} was removed while this change was made; another writer seems to be there. "
+                "Reopen the store."
+            )
 
     def tidy(self, newest: Manifest) -> None:
         """Remove what neither the newest version nor the one before it needs, leftovers of crashes too."""
         with contextlib.suppress(OSError):
-            versions = [v for v in list_versions(self.disk, self.path) if v < newest.version]
+            versions = versions_among(self.directory.list())
+            if not versions or versions[-1] != newest.version or not self._lock.is_held():
+                return  # what a version that is not known here needs is not known either
             keep = newest.files()
-            if versions:
-                try:
-                    keep |= read_manifest(self.disk, self.path, versions[-1]).files()
-                except CorruptStoreError:
-                    # Not knowing what it needs, keep everything until it is no longer one of the last two.
-                    return
-            self.discard([self.path / manifest_name(v) for v in versions[:-1]])
-            names = self.disk.list(self.path)
-            self.discard([self.path / name for name in names if is_own_file(name) and name not in keep])
+            if len(versions) > 1:
+                # A damaged one raises: not knowing what it needs, keep all until it is no longer one of the last two.
+                keep |= read_manifest(self.directory, versions[-2]).files()
+            self.discard([manifest_name(v) for v in versions[:-2]])
+            self.discard([n for n in self.directory.list() if is_own_file(n) and n not in keep])
 
-    def discard(self, paths: list[Path]) -> None:
+    def discard(self, names: list[str]) -> None:
         """Remove files as far as that works; what stays is tidied later."""
-        for path in paths:
+        for name in names:
             with contextlib.suppress(OSError):
-                self.disk.unlink(path)
+                self.directory.unlink(name)
 
     def _sync_directory(self) -> None:
         try:
-            self.disk.sync_directory(self.path)
+            self.directory.sync()
         except OSError as error:
             raise SyncFailed(error.errno, error.strerror, error.filename) from error

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bilsh.errors import DataNotFoundError, InvalidInputError, optional
+from bilsh.datasets.files import check_folder
+from bilsh.errors import InvalidInputError, optional
 from bilsh.files import replace_file
 from bilsh.store import Store
 from bilsh.store.items import Items
@@ -51,8 +52,7 @@ def export_codes(
             f"fvecs holds vectors, and {store.path} keeps none (encode with --keep-vectors). "
             "Export its codes with --to npy, faiss or parquet."
         )
-    if not path.parent.is_dir():
-        raise DataNotFoundError(f"the folder {path.parent} does not exist. Make it first.")
+    check_folder(path)
     beside = Companions.of(path)
     there = [file for file in (path, *beside.all()) if file.exists()]
     if there and not overwrite:

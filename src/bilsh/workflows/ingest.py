@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdvice, InvalidInputError
 from bilsh.store import Batch, Store
+from bilsh.store.ids import as_names
 from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
 from bilsh.workflows.describing import make_descriptor
 from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
+from bilsh.workflows.resuming import position, rows_per_batch, same_settings, same_source
 from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension, is_image
 
 FIT_BYTES = 512 << 20
 FIT_IMAGES = 512
 CODEBOOK_IMAGES = 500
-BATCH_BYTES = 64 << 20
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -125,9 +126,9 @@ def encode(
     given = _given_ids(source, ids, id_column)
     begun = read_recipe(store)
     if begun is not None:
-        _same_settings(begun, settings, store)
+        same_settings(begun, settings, store)
         data = _open(source, settings, begun.codebook, jobs, given, id_column)
-        _same_source(begun, data, source, store)
+        same_source(begun, data, source, store)
         if codebook is not None and (begun.codebook is None or not np.array_equal(codebook, begun.codebook)):
             raise InvalidInputError(
                 f"{store} was begun with another codebook. Leave --codebook out to go on."
@@ -210,11 +211,6 @@ def _check_ids(data: Source, target: Store, upsert: bool) -> None:
         )
 
 
-def rows_per_batch(batch: int, shape: tuple[int, ...]) -> int:
-    """Return how many items make a batch: at most `batch`, and at most 64 MiB of float32."""
-    return max(1, min(batch, BATCH_BYTES // (4 * int(np.prod(shape)))))
-
-
 def _open(
     source: Path,
     settings: Settings,
@@ -228,7 +224,10 @@ def _open(
             raise InvalidInputError(f"a codebook belongs to describe='vlad'; got {settings.describe!r}.")
         descriptor = make_descriptor(settings, codebook, asked=settings.describe)
         return ImageSource(source, descriptor, max_side=settings.max_side, jobs=jobs)
-    return ArraySource(source, settings.key, ids=ids, id_column=id_column)
+    data = ArraySource(source, settings.key, ids=ids, id_column=id_column)
+    if data.ids is not None:
+        as_names(data.ids, None)  # refuses doubles and empty names before a store is made
+    return data
 
 
 def _addition(
@@ -305,31 +304,11 @@ def _create(store: Path, encoder: Any, settings: Settings) -> None:
     Store.create(store, encoder, keep_vectors=settings.keep_vectors).close()  # type: ignore[arg-type]
 
 
-def _same_settings(begun: Recipe, settings: Settings, store: Path) -> None:
-    old, new = asdict(begun.settings), asdict(settings)
-    for name in old:
-        if old[name] != new[name]:
-            option = "--" + name.replace("_", "-")
-            raise InvalidInputError(
-                f"{store} was begun with {option} {old[name]}, now {new[name]} is asked for. "
-                "Go on with the same options, or choose another place with -o."
-            )
-
-
-def _same_source(begun: Recipe, data: Source, source: Path, store: Path) -> None:
-    # The path may differ: source and store may have been moved or mounted elsewhere.
-    if {**data.identity(), "path": None} != {**begun.source, "path": None}:
-        raise InvalidInputError(
-            f"{source} is not what {store} was begun with, or has changed since ({begun.source['path']}). "
-            "Add further items with `bilsh add`, or choose another place with -o."
-        )
-
-
 def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -> Outcome:
     step = rows_per_batch(recipe.settings.batch, data.item_shape)
     skipped: list[tuple[str, str]] = []
     with Store.open(path, mode="a") as store:
-        at = begin = _position(store, recipe, data)
+        at = begin = position(store, recipe, data)
         before = len(store)
         say("encoding", at, data.rows)
         while at < data.rows:
@@ -344,46 +323,6 @@ def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -
             write_recipe(path, replace(recipe, finished=True))
         added = len(store) - before
         return _outcome(store, path, added, added, begin, skipped)
-
-
-def _position(store: Store, recipe: Recipe, data: Source) -> int:
-    """Return the first item of the source that no committed batch covers."""
-    if recipe.finished:
-        return recipe.rows
-    if isinstance(data, ArraySource):
-        by_number = (
-            data.ids is None or store.id_kind == "str"
-        )  # behind names, items are numbered as they come
-        return min(store.next_id, recipe.rows) if by_number else _after_known_ids(store, recipe, data)
-    if not isinstance(data, ImageSource) or store.next_id == 0:
-        return 0
-    # Unreadable images have no row, so rows do not tell the place; the last name does, as batches are whole.
-    last = store.external_ids(np.array([store.next_id - 1]))[0]
-    if last not in data.names:
-        raise BilshError(
-            f"{store.path} lost its last image ({last}) before the run was finished, so the run cannot go on. "
-            "Choose another place with -o."
-        )
-    step = rows_per_batch(recipe.settings.batch, data.item_shape)
-    return min((data.names.index(last) // step + 1) * step, recipe.rows)
-
-
-def _after_known_ids(store: Store, recipe: Recipe, data: ArraySource) -> int:
-    """Return the first row of the first batch of which the store has no id; batches are committed whole, in order."""
-    step = rows_per_batch(recipe.settings.batch, data.item_shape)
-
-    def known(batch: int) -> bool:
-        try:
-            store.get(data.ids[batch * step : batch * step + 1])
-        except InvalidInputError:
-            return False
-        return True
-
-    low, high = 0, -(-data.rows // step)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if known(middle) else (low, middle)
-    return min(low * step, recipe.rows)
 
 
 def _batches(data: Source, step: int, skipped: list[tuple[str, str]], say: Progress) -> Iterator[Batch]:

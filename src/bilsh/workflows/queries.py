@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.files import existing, open_rows, read_npy
+from bilsh.datasets.arrays import open_rows
+from bilsh.datasets.files import existing, read_npy
 from bilsh.datasets.images import SkippedImage
 from bilsh.descriptors.folder import describe_image
 from bilsh.errors import DataNotFoundError, InvalidInputError
@@ -87,6 +88,8 @@ def ask(store: Store, asked: Asked) -> Found:
         "rerank": asked.rerank,
         "n_jobs": asked.jobs,
     }
+    if store.keep_vectors is None:
+        _check_without_vectors(store, asked)
     if asked.where is not None:
         settings["where"] = parse_ids(store, read_ids(asked.where))
     if asked.query is None:
@@ -98,6 +101,19 @@ def ask(store: Store, asked: Asked) -> Found:
         hits = store.search(Q, asked.k, **settings)
         names = [str(asked.query)] if is_image(asked.query) else [str(row) for row in range(len(Q))]
     return Found(hits, names)
+
+
+def _check_without_vectors(store: Store, asked: Asked) -> None:
+    if asked.rerank:
+        raise InvalidInputError(
+            f"--rerank compares the items themselves, and {store.path} keeps only their codes. Leave it out, or encode "
+            "again with --keep-vectors."
+        )
+    if asked.ids is not None and asked.mode == "asymmetric":
+        raise InvalidInputError(
+            f"--mode asymmetric needs the query's real values, and {store.path} keeps only codes. Leave it out, "
+            "or ask with --query."
+        )
 
 
 def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any]:
@@ -157,7 +173,7 @@ def parse_ids(store: Store, ids: list[Any]) -> list[Any]:
 def as_new_ids(ids: list[Any]) -> list[Any]:
     """Turn ids for a new store into integers where every one of them is written as one, else into strings."""
     if all(isinstance(item, int) or _INTEGER.fullmatch(item) for item in ids):
-        return _integers(ids, "ids that are numbers must fit 64 bits")
+        return _integers(ids, "ids that are numbers must be integers")
     return [str(item) for item in ids]
 
 

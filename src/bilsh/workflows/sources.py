@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.files import open_rows, read_column
+from bilsh.datasets.arrays import open_rows, read_column
 from bilsh.datasets.images import SUFFIXES, SkippedImage, images
 from bilsh.descriptors.folder import describe_image
 from bilsh.descriptors.kinds import Descriptor

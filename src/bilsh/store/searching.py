@@ -1,0 +1,68 @@
+"""A version of a store as a search sees it: its segments, and ids between what callers and segments call items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.encoders.coder import Coder
+from bilsh.errors import InvalidInputError
+from bilsh.search.request import Request
+from bilsh.search.scan import Ids, Memory
+from bilsh.search.searchable import View
+from bilsh.store.ids import as_names
+from bilsh.store.segment import unmapped
+from bilsh.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class StoreView(View):
+    """One version of a store.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+        The version; all of a search looks at this one.
+    """
+
+    snapshot: Snapshot | None = None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, coder: Coder, memory: Memory, use_map: bool) -> StoreView:
+        """Mapped segments are read where they lie; where mapping is unwelcome, memory holds one window at a time."""
+        segments: list[Any] = list(snapshot.segments)
+        if not use_map:
+            segments = [window for segment in snapshot.segments for window in unmapped(segment)]
+        return cls(segments, coder, memory, snapshot)
+
+    @property
+    def _now(self) -> Snapshot:
+        if self.snapshot is None:
+            raise InvalidInputError("there is no version to look at.")
+        return self.snapshot
+
+    def numbers(self, ids: Any) -> tuple[Ids, NDArray[np.bool_]]:
+        """Ids as segments have them, and which of them are there."""
+        snapshot = self._now
+        names = as_names(ids, snapshot.manifest.id_kind, unique=False)
+        where, rows = snapshot.find(names)
+        numbers = np.full(len(names), -1, dtype=np.int64)
+        for place, segment in enumerate(snapshot.segments):
+            mine = where == place
+            numbers[mine] = segment.ids[rows[mine]]
+        return numbers, where >= 0
+
+    def names(self, numbers: Ids) -> NDArray[Any]:
+        """Ids as the caller knows them: the same integers, or the strings behind them."""
+        return self._now.external_ids(numbers)
+
+    def check(self, request: Request) -> None:
+        """Refuse what a store cannot do."""
+        if self._now.manifest.id_kind == "str" and not isinstance(request.rerank, bool | np.bool_):
+            raise InvalidInputError(
+                "an array to re-rank by is looked up by integer ids; this store has string ids. "
+                "Keep the vectors in the store and pass rerank=True."
+            )

@@ -1,0 +1,212 @@
+"""Threads on one object: any number read, one changes at a time, and every answer is of one version.
+
+Each item says which generation it belongs to, in its code and its metadata; an answer that mixes two, or gives
+another item's code, is caught. Full counts with BILSH_TORTURE=1.
+"""
+
+import random
+import sys
+import threading
+
+import numpy as np
+import pytest
+from makers import TORTURE, make_encoder
+
+from bilsh import InvalidInputError, Store
+from bilsh.store.ids import as_names
+
+OPERATIONS = 100_000 if TORTURE else 1_500
+ENCODER = make_encoder(n_bits=64)
+ITEMS = 60
+
+
+def code_of(item, generation):
+    """A code that tells its item and generation."""
+    return np.frombuffer(int(item).to_bytes(4, "little") + int(generation).to_bytes(4, "little"), np.uint8)
+
+
+def codes_of(items, generation):
+    return np.stack([code_of(item, generation) for item in items])
+
+
+@pytest.fixture(autouse=True)
+def impatient():
+    """Threads change places often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def name_of(kind, item):
+    return f"item {item}" if kind == "str" else item
+
+
+def number_of(name):
+    return int(str(name).removeprefix("item "))
+
+
+def fill(store, kind, generation, items=range(ITEMS)):
+    """Replace all items by those of another generation, in one change; their rows change places too."""
+    order = random.Random(generation).sample(list(items), len(items))
+    if generation % 3 == 0:
+        store.delete(store_ids(store))
+    with store._change() as change:
+        names = as_names([name_of(kind, item) for item in order], change.id_kind)
+        change.insert(codes_of(order, generation), names, None, None, overwrite=True)
+
+
+def store_ids(store):
+    return [item for items in store.batches() for item in items.ids.tolist()]
+
+
+def check_items(items):
+    """Every code belongs to its id, and all to one generation."""
+    generations = set()
+    for name, code in zip(items.ids.tolist(), items.codes, strict=True):
+        assert int.from_bytes(code[:4].tobytes(), "little") == number_of(name)
+        generations.add(int.from_bytes(code[4:].tobytes(), "little"))
+    assert len(generations) <= 1, f"items of generations {generations}"
+    return generations
+
+
+def read(store, kind, rng):
+    """One checked operation; an empty moment between two generations is allowed."""
+    action = rng.randrange(4)
+    picked = rng.sample(range(ITEMS), 5)
+    if action == 0:
+        problem = ""
+        try:
+            check_items(store.get([name_of(kind, item) for item in picked]))
+        except InvalidInputError as error:
+            problem = str(error)
+        assert not problem or "5 of the 5" in problem, problem
+    elif action == 1:
+        seen = {}
+        for items in store.batches(16):
+            for name, code in zip(items.ids.tolist(), items.codes, strict=True):
+                seen[name] = code.tobytes()
+        assert len(seen) in (0, ITEMS)
+        assert len({code[4:] for code in seen.values()}) <= 1
+    elif action == 2:
+        assert len(store) in (0, ITEMS)
+        assert str(ITEMS) in repr(store) or "0 items" in repr(store)
+    elif action == 3:
+        now = store._now
+        ids = [segment.ids for segment in now.segments]
+        if ids:
+            assert None not in now.external_ids(np.concatenate(ids)).tolist()
+    else:
+        where = [name_of(kind, item) for item in picked]
+        query = np.random.default_rng(picked[0]).standard_normal((1, 12)).astype(np.float32)
+        found = store.search(query, 3, mode="hamming", where=where)
+        assert found.ids.shape[1] in (0, 3)
+        assert set(found.ids.ravel().tolist()) <= set(where)
+
+
+def run(threads):
+    failures = []
+
+    def guarded(action):
+        try:
+            action()
+        except BaseException as error:
+            failures.append(error)
+
+    running = [threading.Thread(target=guarded, args=(action,)) for action in threads]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.parametrize("kind", ["int", "str"])
+@pytest.mark.parametrize("mmap", [True, False])
+def test_readers_beside_a_thread_that_refreshes(tmp_path, kind, mmap):
+    with Store.create(tmp_path / "store", ENCODER) as store:
+        fill(store, kind, 1)
+        reader = Store.open(store.path, mmap=mmap)
+        stop = threading.Event()
+
+        def write():
+            generation = 1
+            while not stop.is_set():
+                generation += 1
+                fill(store, kind, generation)
+                reader.refresh()
+
+        def look(seed):
+            rng = random.Random(seed)
+            try:
+                for _ in range(OPERATIONS // 8):
+                    read(reader, kind, rng)
+            finally:
+                stop.set()
+
+        run([write, lambda: look(1), lambda: look(2)])
+
+
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_readers_beside_a_thread_that_writes_on_the_same_object(tmp_path, kind):
+    with Store.create(tmp_path / "store", ENCODER) as store:
+        fill(store, kind, 1)
+        stop = threading.Event()
+
+        def write():
+            generation = 1
+            while not stop.is_set():
+                generation += 1
+                fill(store, kind, generation)
+                if generation % 5 == 0:
+                    store.compact()
+
+        def look(seed):
+            rng = random.Random(seed)
+            try:
+                for _ in range(OPERATIONS // 8):
+                    read(store, kind, rng)
+            finally:
+                stop.set()
+
+        run([write, lambda: look(1), lambda: look(2)])
+        store.verify(deep=True)
+
+
+def test_changes_of_one_object_wait_for_each_other(tmp_path):
+    each = OPERATIONS // 100
+    with Store.create(tmp_path / "store", ENCODER) as store:
+
+        def work(number):
+            for turn in range(each):
+                item = number * 100_000 + turn
+                store.add_codes(codes_of([item], number), ids=[item], fingerprint="unchecked")
+                if turn % 3 == 0:
+                    assert store.delete([item]) == 1
+
+        run([lambda number=number: work(number) for number in range(4)])
+        expected = {n * 100_000 + turn for n in range(4) for turn in range(each) if turn % 3}
+        assert set(store_ids(store)) == set(store_ids(Store.open(store.path))) == expected
+        for items in store.batches():
+            for item, code in zip(items.ids.tolist(), items.codes, strict=True):
+                assert code.tobytes() == code_of(item, item // 100_000).tobytes()
+
+
+def test_an_object_that_is_closed_meanwhile_says_so(tmp_path):
+    with Store.create(tmp_path / "store", ENCODER) as store:
+        fill(store, "int", 1)
+        for seed in range(20):
+            reader = Store.open(store.path)
+
+            def look(reader=reader, seed=seed):
+                rng, problem = random.Random(seed), "is closed"
+                try:
+                    for _ in range(30):
+                        read(reader, "int", rng)
+                        reader.refresh()
+                except InvalidInputError as error:
+                    problem = str(error)
+                assert "is closed" in problem
+
+            run([look, look, reader.close])
