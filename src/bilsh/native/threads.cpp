@@ -174,6 +174,18 @@ Pool*& pool() {
 
 }  // namespace
 
+namespace {
+std::atomic<double> least_share{1e5};
+}
+
+int threads_for(double nanoseconds, int n_jobs) {
+    const double share = least_share.load(std::memory_order_relaxed);
+    const double most = std::max(n_jobs, 1);
+    return static_cast<int>(nanoseconds >= share * most ? most : std::max(nanoseconds / share, 1.0));
+}
+
+void set_least_share(double nanoseconds) { least_share = nanoseconds; }
+
 void parallel_for(std::size_t n_tasks, int n_jobs, const std::function<void(std::size_t, int)>& task) {
     const int threads = static_cast<int>(std::min<std::size_t>(std::max(n_jobs, 1), n_tasks));
     if (threads <= 1) {

@@ -32,6 +32,11 @@ class Watch {
 // To be called every millisecond or so by long work, on any thread of it.
 void poll();
 
+// How many threads are of use for work that one does in about so many nanoseconds. To wake a thread takes a while, so each
+// gets a tenth of a millisecond at least, or what `set_least_share` says.
+int threads_for(double nanoseconds, int n_jobs);
+void set_least_share(double nanoseconds);
+
 // Runs task(index, worker) for index in [0, n_tasks) on at most n_jobs threads, the caller included; worker < n_jobs
 // names the workspace a task may use. Results must not depend on which worker ran a task. An exception is rethrown.
 // Polls before every task.

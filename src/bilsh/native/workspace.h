@@ -50,7 +50,7 @@ class Scratch {
 
 // One per thread; members are named after what they hold while a tile is worked on.
 struct Workspace {
-    Scratch tile, projected, values, planes, matrices, weights;
+    Scratch tile, projected, values, planes, matrices, weights, shared_tiles, shared_planes;
 };
 
 inline Workspace& workspace() {
