@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "workspace.h"
+
 namespace bilsh {
 namespace {
 
@@ -43,16 +45,23 @@ thread_local Watched watched;
 }  // namespace
 
 Watch::Watch(bool (*interrupted)())
-    : interrupted_(interrupted), next_(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)) {
+    : interrupted_(interrupted),
+      outer_(watched.watch),
+      next_(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)) {
     watched = {this, true};
 }
 
-Watch::~Watch() { watched = {}; }
+Watch::~Watch() { watched = {outer_, outer_ != nullptr}; }
 
 bool Watch::asks_to_stop() {
     const auto now = std::chrono::steady_clock::now();
     if (now >= next_ && !stopped_) {
+        // What it runs may need scratch memory, and this thread is using its own.
+        Workspace other;
+        Workspace* const own = workspace_in_use;
+        workspace_in_use = &other;
         stopped_ = interrupted_();
+        workspace_in_use = own;
         next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
     }
     return stopped_;

@@ -11,7 +11,8 @@ namespace bilsh {
 // Thrown by `poll` when the caller wants its work to end early. What was made so far is to be thrown away.
 struct Interrupted {};
 
-// While it lives, `interrupted` is asked a few times per second, on the thread that made it, by the work done there.
+// While it lives, `interrupted` is asked a few times per second, on the thread that made it, by the work done there. It may
+// run anything, this library included.
 class Watch {
   public:
     explicit Watch(bool (*interrupted)());
@@ -25,6 +26,7 @@ class Watch {
     bool asks_to_stop();
 
     bool (*interrupted_)();
+    Watch* const outer_;
     std::atomic<bool> stopped_{false};
     std::chrono::steady_clock::time_point next_;
 };

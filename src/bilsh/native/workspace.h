@@ -53,9 +53,11 @@ struct Workspace {
     Scratch tile, projected, values, planes, matrices, weights, shared_tiles, shared_planes;
 };
 
+inline thread_local Workspace* workspace_in_use = nullptr;  // null: the thread's own
+
 inline Workspace& workspace() {
     thread_local Workspace mine;
-    return mine;
+    return workspace_in_use ? *workspace_in_use : mine;
 }
 
 }  // namespace bilsh
