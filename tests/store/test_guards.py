@@ -32,8 +32,8 @@ def nest(tmp_path):
         def greedy():
             for number in range(3):
                 with suppress(BilshError):
-                    s.add(make_items(10, number), ids=range(100 * number, 100 * number + 10))
-                    kept.extend(range(100 * number, 100 * number + 10))
+                    s.add(make_items(300, number), ids=range(1000 * number, 1000 * number + 300))
+                    kept.extend(range(1000 * number, 1000 * number + 300))
             yield Batch(make_items(1), [5000])
 
         with suppress(BilshError, RuntimeError):
