@@ -17,6 +17,14 @@ settings.load_profile("bilsh")
 DATA = os.environ.get("BILSH_DATA")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """Keep what is remembered between runs out of the user's cache; child processes get it too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BILSH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_folder():
     """Find a file or folder among the real data, or skip."""

@@ -263,7 +263,11 @@ COMMAND_LINE = [
     ),
     ("repair store --to-version 1", 1, "error: version 1 is no longer kept; there are 3, 4."),
     ("repair store --to-version 99", 1, "error: version 99 never was; there are 3, 4."),
-    ("repair folder", 1, "error: folder holds no version of a store. Check the path."),
+    (
+        "repair folder",
+        1,
+        "error: folder holds no version of a store. Where its segments are still there, --salvage may save them.",
+    ),
     ("export store", 2, "Error: Missing option '--to'..."),
     (
         "export store --to xml",

@@ -21,7 +21,21 @@ def photos(tmp_path):
 
 
 def test_photographs_by_vlad(photos):
-    done = bilsh("encode", "photos", "-o", "store", "--bits", 512, "--centers", 6, "--batch", 3, cwd=photos)
+    done = bilsh(
+        "encode",
+        "photos",
+        "-o",
+        "store",
+        "--bits",
+        512,
+        "--describe",
+        "vlad",
+        "--centers",
+        6,
+        "--batch",
+        3,
+        cwd=photos,
+    )
     assert "skipped photos/broken.jpg: not an image" in done.stderr
     assert "8 items added" in done.stdout
     told = answer("info", "store", cwd=photos)
@@ -43,7 +57,9 @@ def test_photographs_by_vlad(photos):
 
 
 def test_too_few_features_for_the_codebook(photos):
-    sentence = complaint("encode", "photos", "-o", "store", "--centers", 100000, cwd=photos)
+    sentence = complaint(
+        "encode", "photos", "-o", "store", "--describe", "vlad", "--centers", 100000, cwd=photos
+    )
     assert "--centers" in sentence
 
 
@@ -52,3 +68,53 @@ def test_images_need_a_store_of_images(photos):
     bilsh("encode", "x.npy", "-o", "arrays", "--bits", 32, cwd=photos)
     assert "was not made from images" in complaint("search", "arrays", "--query", "photos/0.png", cwd=photos)
     assert "not made from images" in complaint("add", "arrays", "photos", cwd=photos)
+
+
+def test_the_descriptor_is_chosen_and_told(photos):
+    done = bilsh("encode", "photos", "-o", "store", "--bits", 256, cwd=photos)
+    assert "note: images by hog" in done.stderr
+    told = answer("info", "store", cwd=photos)
+    assert told["described_by"] in ("hog-color", "hog", "vlad")
+    again = bilsh("encode", "photos", "-o", "store", "--bits", 256, cwd=photos)
+    assert again.stdout.startswith("nothing left to do")
+    assert "--side 64, now 128 is asked for" in complaint(
+        "encode", "photos", "-o", "store", "--bits", 256, "--side", 128, cwd=photos
+    )
+    hits = answer("search", "store", "--query", "photos/trip/3.png", cwd=photos)["results"][0]["neighbors"]
+    assert (hits[0]["id"], hits[0]["distance"]) == ("trip/3.png", 0)
+
+
+def test_a_function_of_ones_own(photos, monkeypatch):
+    (photos / "mynet.py").write_text(
+        "import numpy as np\n\n\ndef embed(image):\n    return np.asarray(image.mean(axis=1)[:8], float).ravel()\n"
+    )
+    monkeypatch.syspath_prepend(str(photos))
+    bilsh("encode", "photos", "-o", "store", "--bits", 256, "--describe", "mynet:embed", cwd=photos)
+    # A store that came from elsewhere must not say what runs here.
+    sentence = complaint("search", "store", "--query", "photos/0.png", cwd=photos)
+    assert "Say --describe mynet:embed if you trust it" in sentence
+    found = answer("search", "store", "--query", "photos/0.png", "--describe", "mynet:embed", cwd=photos)
+    assert found["results"][0]["neighbors"][0]["id"] == "0.png"
+
+
+def test_a_page_with_thumbnails(photos):
+    bilsh("encode", "photos", "-o", "store", "--bits", 256, "--describe", "hog", cwd=photos)
+    (photos / "photos" / "2.png").unlink()  # a picture that is gone leaves an empty place
+    done = bilsh("search", "store", "--query", "photos/0.png", "--html", "out.html", cwd=photos)
+    assert done.stdout.splitlines()[-1] == "page: out.html"
+    page = (photos / "out.html").read_text()
+    assert page.count("data:image/jpeg;base64,") == 8
+    assert page.count('class="none"') == 1
+    assert "trip/3.png" in page
+    assert "http" not in page
+    like = answer("search", "store", "--id", "0.png", "-k", 2, "--html", "like.html", cwd=photos)
+    assert like["html"] == "like.html"
+    assert (photos / "like.html").read_text().count("<figure>") == 3
+
+
+def test_a_bomb_is_skipped(photos):
+    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2 + b"\x08\0\0\0\0"
+    (photos / "photos" / "bomb.png").write_bytes(head)
+    done = bilsh("encode", "photos", "-o", "store", "--bits", 256, "--describe", "hog", cwd=photos)
+    assert "bomb.png: 60,000 x 60,000 pixels; at most 200 million are decoded" in done.stderr
+    assert "8 items added" in done.stdout

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from bilsh.cli import show
 from bilsh.cli.options import Commands, IdFile, StorePath
 from bilsh.cli.progress import Progress
+from bilsh.cli.words import for_users
 from bilsh.errors import DataNotFoundError, InvalidInputError
 
 
@@ -75,43 +76,105 @@ def compact(store: StorePath) -> None:
 
 def repair(
     store: StorePath,
-    to_version: Annotated[
-        int | None, typer.Option(help="Version to go back to; without it, list them.")
+    to_version: Annotated[int | None, typer.Option(help="Version to go back to.")] = None,
+    drop_damaged: Annotated[
+        bool, typer.Option("--drop-damaged", help="Keep every item that is whole, list the others.")
+    ] = False,
+    salvage: Annotated[
+        Path | None, typer.Option(metavar="NEW", help="Make a new store of the segments that are whole.")
     ] = None,
 ) -> None:
-    """Go back to an earlier version of a damaged store, after checking every byte of it.
+    """Bring a damaged store back to life; without options, read every byte and tell what there is.
+
+    --to-version goes back to an earlier version, after checking every byte of it. --drop-damaged keeps the items
+    of the newest version that are whole; the damaged store stays beside the new one, and the ids that were lost
+    are written to a file. --salvage is for a store whose manifests are gone: deleted items may be back.
 
     \b
     Examples:
       bilsh repair store/                  which versions there are, and which are whole
       bilsh repair store/ --to-version 7
+      bilsh repair store/ --drop-damaged
+      bilsh repair store/ --salvage new/
     """
+    from bilsh.workflows.queries import check_place
+
+    if sum((to_version is not None, drop_damaged, salvage is not None)) > 1:
+        raise typer.BadParameter("give one of --to-version, --drop-damaged and --salvage.")
+    check_place(store)
+    answer: dict[str, Any] = {
+        "version": None, "from": None, "items": None, "lost": None, "files": [], "versions": []
+    }  # fmt: skip
+    if salvage is not None:
+        found, lines = _salvage(store, salvage)
+    elif to_version is not None:
+        found, lines = _go_back(store, to_version)
+    else:
+        found, lines = _drop_damaged(store) if drop_damaged else _check_versions(store)
+    show.result(answer | found, lines)
+
+
+Found = tuple[dict[str, Any], list[str]]
+
+
+def _salvage(store: Path, new: Path) -> Found:
+    from bilsh.store import Store
+
+    done = Store.salvage(store, new)
+    for name, reason in done.skipped:
+        show.note(f"skipped {name}: {for_users(reason)}")
+    lines = [f"{show.items(done.items)} of {len(done.segments)} segments saved in {show.clean(new)}"]
+    return {"items": done.items, "files": [str(new)]}, lines
+
+
+def _go_back(store: Path, version: int) -> Found:
+    from bilsh.store import Store
+
+    _check_kept(version, _kept(store))
+    newest = Store.repair(store, version)
+    return {"version": newest, "from": version}, [f"version {newest} has the content of version {version}"]
+
+
+def _drop_damaged(store: Path) -> Found:
+    from bilsh.workflows.rescue import drop_damaged
+
+    _kept(store)
+    with Progress() as progress:
+        done = drop_damaged(store, progress=progress)
+    lines = [
+        f"{show.items(done.items)} saved, {show.items(done.lost)} lost",
+        f"lost ids: {show.clean(done.lost_file)}",
+        f"damaged store: {show.clean(done.damaged)}",
+    ]
+    files = [str(store), done.lost_file, done.damaged]
+    return {"items": done.items, "lost": done.lost, "files": files}, lines
+
+
+def _check_versions(store: Path) -> Found:
     from dataclasses import asdict
 
     from bilsh.cli.answers import when
-    from bilsh.store import Store
-    from bilsh.workflows.queries import check_place
+    from bilsh.workflows.rescue import check_versions
 
-    check_place(store)
-    versions = Store.versions(store)
-    if not versions:
-        raise DataNotFoundError(f"{store} holds no version of a store. Check the path.")
-    if to_version is not None:
-        _check_kept(to_version, [v.version for v in versions])
-        newest = Store.repair(store, to_version)
-        show.result(
-            {"version": newest, "from": to_version, "versions": []},
-            [f"version {newest} has the content of version {to_version}"],
-        )
-        return
+    _kept(store)
+    versions = check_versions(store)
     rows = [
-        (v.version, when(v.time), "?" if v.items is None else f"{v.items:,}", v.problem or "ok")
+        (v.version, when(v.time), "?" if v.items is None else f"{v.items:,}", for_users(v.problem or "ok"))
         for v in versions
     ]
-    show.result(
-        {"version": None, "from": None, "versions": [asdict(v) for v in versions]},
-        show.table(("version", "made", "items", "state"), rows, left=("made", "state")),
-    )
+    lines = show.table(("version", "made", "items", "state"), rows, left=("made", "state"))
+    return {"versions": [asdict(v) for v in versions]}, lines
+
+
+def _kept(store: Path) -> list[int]:
+    from bilsh.store import Store
+
+    kept = [version.version for version in Store.versions(store)]
+    if not kept:
+        raise DataNotFoundError(
+            f"{store} holds no version of a store. Where its segments are still there, --salvage may save them."
+        )
+    return kept
 
 
 def _check_kept(version: int, kept: list[int]) -> None:
@@ -127,6 +190,9 @@ def export(
         Path | None, typer.Option("--output", "-o", help="Main file; default: <store>.<format>.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, instead of stopping.")
+    ] = False,
 ) -> None:
     """Write all codes and ids (fvecs: the kept vectors) for other programs.
 
@@ -143,12 +209,13 @@ def export(
 
     target = output or store.resolve().with_suffix(SUFFIX[to])
     with open_store(store) as opened, Progress() as progress:
-        done = export_codes(opened, target, to, overwrite=force, progress=progress)
+        done = export_codes(opened, target, to, overwrite=force, skip_damaged=skip_damaged, progress=progress)
     what = "vectors" if to == "fvecs" else f"codes of {done.bits:,} bits"
     show.result(
         {"items": done.items, "bits": done.bits, "skipped": done.skipped, "files": list(done.files)},
         [
-            f"{done.items:,} {what} written",
+            f"{done.items:,} {what} written"
+            + (f", {done.skipped:,} damaged ones left out" if done.skipped else ""),
             *(f"  {show.clean(name)}" for name in done.files),
         ],
     )

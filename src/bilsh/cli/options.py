@@ -30,6 +30,12 @@ IdFile = Annotated[
 IdColumn = Annotated[
     str | None, typer.Option("--id-column", help="Column or array of the source that holds the ids.")
 ]
+OwnFunction = Annotated[
+    str | None,
+    typer.Option(
+        "--describe", help="Your own function (module:function) that the store's images are described by."
+    ),
+]
 
 Commands = dict[str, Callable[..., None]]
 

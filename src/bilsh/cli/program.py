@@ -44,7 +44,7 @@ class Program(TyperGroup):
         except typer.BadParameter as error:
             error.message = error.message.removeprefix("Value error, ")
             raise
-        except (BilshError, OSError, MemoryError) as error:
+        except (BilshError, OSError, MemoryError, ModuleNotFoundError) as error:
             if show.switches.debug:
                 raise
             show.complain(_sentence(error))
@@ -65,6 +65,8 @@ AFTER_INTERRUPT = {
 def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "out of memory. Use a smaller --batch, or fewer --jobs."
+    if isinstance(error, ModuleNotFoundError) and not isinstance(error, BilshError):
+        return f"this needs the package {error.name}, which is not installed: pip install {error.name}."
     if isinstance(error, OSError) and not isinstance(error, BilshError):
         where = f" ({error.filename})" if error.filename else ""
         text = f"{error.strerror or error}{where}."

@@ -18,6 +18,7 @@ ANSWERS: dict[str, dict[str, str]] = {
         "encoder": "angle or kernel",
         "bits": "length of a code",
         "fingerprint": "of the encoder",
+        "notes": "list of sentences: what was chosen by a look at the data, and why",
     },
     "search": {
         "store": "path",
@@ -66,8 +67,11 @@ ANSWERS: dict[str, dict[str, str]] = {
         "version": "new version",
     },
     "repair": {
-        "version": "new version, null for a list",
-        "from": "version gone back to, null for a list",
+        "version": "new version after --to-version, else null",
+        "from": "version gone back to, else null",
+        "items": "items saved by --drop-damaged or --salvage, else null",
+        "lost": "items lost by --drop-damaged, else null",
+        "files": "the new store; then the list of lost ids, the damaged store",
         "versions": "list of {version, time, items, problem}",
     },
     "export": {

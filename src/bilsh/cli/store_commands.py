@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from bilsh.cli import show
-from bilsh.cli.options import Commands, IdColumn, IdFile, Jobs, Key, StorePath
+from bilsh.cli.options import Commands, IdColumn, IdFile, Jobs, Key, OwnFunction, StorePath
 from bilsh.cli.progress import Progress
 
 Method = Literal[
@@ -38,13 +38,17 @@ def encode(
     id_column: IdColumn = None,
     key: Key = None,
     describe: Annotated[
-        Literal["vlad", "hog", "pixels"], typer.Option(help="Images: how they become matrices.")
-    ] = "vlad",
+        str,
+        typer.Option(
+            help="Images: hog-color, hog, vlad, pixels, or a function of your own as module:function; auto looks "
+            "at the images."
+        ),
+    ] = "auto",
     codebook: Annotated[
         Path | None, typer.Option(help="VLAD: .npy of centres (c, 128); else learned from the images.")
     ] = None,
-    centers: Annotated[int, typer.Option(min=1, help="VLAD: centres to learn.")] = 500,
-    side: Annotated[int | None, typer.Option(min=1, help="hog, pixels: pixels per side.")] = None,
+    centers: Annotated[int | None, typer.Option(min=1, help="VLAD: centres to learn.")] = None,
+    side: Annotated[int | None, typer.Option(min=1, help="hog-color, hog, pixels: pixels per side.")] = None,
     max_side: Annotated[int | None, typer.Option(min=1, help="Shrink larger images to this side.")] = None,
     jobs: Jobs = 1,
 ) -> None:
@@ -58,7 +62,7 @@ def encode(
     \b
     Examples:
       bilsh encode photos/ -o store/ --bits 16384 --jobs 2
-      bilsh encode photos/ -o store/ --describe pixels --side 32
+      bilsh encode photos/ -o store/ --describe mynet:embed
       bilsh encode x.npy -o store/ --keep-vectors --ids names.txt
       bilsh encode table.csv -o store/ --id-column sku
       bilsh encode glove.hdf5 --key train -o store/ --method blsh-sik --oversampling 5
@@ -68,7 +72,7 @@ def encode(
     from bilsh.workflows import ingest
 
     settings = Settings(
-        bits, method, oversampling, seed, batch, "float32" if keep_vectors else None, key, describe, centers,
+        bits, method, oversampling, seed, batch, "float32" if keep_vectors else None, key, describe, centers or 0,
         side, max_side,
     )  # fmt: skip
     centres = None if codebook is None else read_npy(codebook)
@@ -89,6 +93,7 @@ def add(
         bool, typer.Option("--upsert", help="Replace items whose ids are there already.")
     ] = False,
     key: Key = None,
+    describe: OwnFunction = None,
     jobs: Jobs = 1,
 ) -> None:
     """Add items to a store: all of them, or none.
@@ -103,14 +108,17 @@ def add(
 
     with Progress() as progress:
         done = ingest.add(
-            store, source, ids=ids, id_column=id_column, upsert=upsert, key=key, jobs=jobs, progress=progress
-        )
+            store, source, ids=ids, id_column=id_column, upsert=upsert, key=key, describe=describe, jobs=jobs,
+            progress=progress,
+        )  # fmt: skip
     _show_added(done, f"bilsh info {show.shell(store)}")
 
 
 def _show_added(done: Any, then: str) -> None:
     from dataclasses import asdict
 
+    for message in done.notes:
+        show.note(f"note: {message}")
     for path, reason in done.skipped[:20]:
         show.note(f"skipped {path}: {reason}")
     if len(done.skipped) > 20:
@@ -149,6 +157,7 @@ def search(
         Path | None, typer.Option(help="Also write a page with the answer, and thumbnails of images.")
     ] = None,
     key: Key = None,
+    describe: OwnFunction = None,
     jobs: Jobs = 1,
 ) -> None:
     """Find the nearest items, with the similarity that their codes tell and its 95 % interval.
@@ -170,7 +179,7 @@ def search(
     with queries.open_store(store) as opened:
         asked = queries.Asked(
             query=query, key=key, ids=None if id_ is None else [id_], k=k, mode=mode, radius=radius,
-            rerank=rerank, where=where, jobs=jobs,
+            rerank=rerank, where=where, describe=describe, jobs=jobs,
         )  # fmt: skip
         found = queries.ask(opened, asked)
         data, lines = search_answer(found, opened)

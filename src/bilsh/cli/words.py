@@ -6,6 +6,7 @@ import re
 
 WORDS = {
     "Make one with Store.create.": "Make one with `bilsh encode`.",
+    "See Store.versions and Store.repair for earlier versions.": "See `bilsh repair`.",
     "See Store.versions and Store.repair.": "See `bilsh repair`.",
     "open it with Store.open": "add to it with `bilsh add`",
     "Store.create needs a new or empty directory.": "Choose a new or empty directory.",

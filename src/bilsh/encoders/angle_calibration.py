@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import erf
-from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bilsh.encoders.calibration import Calibration, Floats, Values, Weights, signed
-from bilsh.theory.scores import ScoreLaw
+from bilsh.theory.scores import ScoreLaw, sign_law
+from bilsh.theory.spread import SignSpread
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder
@@ -19,8 +18,7 @@ SHORTEST = 0.1
 """Lengths of projection vectors below are taken for this one; they are rare."""
 
 
-_PHASES = 128
-"""Projections that stand for all of a query."""
+_FRACTIONS = np.concatenate([np.geomspace(1e-4, 0.02, 16)[:-1], np.linspace(0.02, 0.8, 60)])
 
 
 class AngleCalibration(Calibration):
@@ -40,6 +38,9 @@ class AngleCalibration(Calibration):
 
     def __init__(self, coder: Coder) -> None:
         super().__init__(coder)
+        self._law: SignSpread | None = getattr(coder, "spread", None)
+        self._pairs = None if self._law is None else coder.projection.pairs_of(coder.outputs)
+        self._one_grid = coder.projection.one_grid
         count, d = coder.projection.orthogonal_pairs(coder.outputs)
         self._repulsion = count * d / max((d - 1) * (d + 2), 1)
         lengths = coder.projection.lengths(coder.outputs)
@@ -47,11 +48,11 @@ class AngleCalibration(Calibration):
 
     def primary(self, fraction: Floats) -> Floats:
         """Angle in radians at which the expected fraction is `fraction`."""
-        return np.pi * fraction
+        return np.pi * fraction if self._law is None else self._law.angle_at(fraction)
 
     def fraction_at(self, primary: Floats) -> Floats:
         """Expected fraction of differing bits at an angle."""
-        return primary / np.pi
+        return primary / np.pi if self._law is None else self._law.fraction_at(primary)
 
     def convert(self, primary: Floats, quantity: str) -> Floats:
         """Angle to the quantity asked for."""
@@ -59,10 +60,21 @@ class AngleCalibration(Calibration):
 
     def effective_bits(self, fraction: Floats) -> Floats:
         """Independent bits the code is worth where the expected fraction is `fraction`."""
+        if self._law is not None and self._pairs is not None:
+            return self._law.effective_bits(fraction, self._pairs)
         single = self.n_bits * fraction * (1 - fraction)
         total = single - self._repulsion * np.square(np.sin(np.pi * fraction) / np.pi)
         bits = np.full(fraction.shape, float(self.n_bits))
         return np.asarray(np.divide(self.n_bits * single, total, out=bits, where=total > 0))
+
+    def spread(self, fraction: Floats) -> Floats | None:
+        """How far expected fractions of pairs lie from the law."""
+        return np.zeros(np.shape(fraction)) if self._law is None else self._law.spread_at(fraction)
+
+    @property
+    def one_grid(self) -> bool:
+        """Whether bits share vectors all over the code, so that longer codes share more."""
+        return self._one_grid and self._law is not None
 
     def score_weights(self, values: Values) -> Weights:
         """Score sum u_r (2 h_r - 1), u over the length of its vector, which the query knows."""
@@ -70,20 +82,9 @@ class AngleCalibration(Calibration):
 
     @cached_property
     def score_law(self) -> ScoreLaw:
-        """The query's projections are Gaussian; an item at angle theta has a 1 with probability Phi(u cot theta)."""
-        u = np.array([NormalDist().inv_cdf((i + 0.5) / _PHASES) for i in range(_PHASES)])
-        fraction = np.linspace(0.0, 0.5, 65)[1:]
-
-        def probability(number: int) -> Floats:
-            return _normal_cdf(u / np.tan(np.pi * fraction[number]))
-
-        bits = self.effective_bits(fraction)
-        return ScoreLaw.from_bits(fraction, 2 * u, 0.5, (u >= 0).astype(np.float64), probability, bits)
+        """Law of a query that weighs bits by its projections on unit vectors."""
+        return sign_law(_FRACTIONS, self.effective_bits(_FRACTIONS))
 
     def unrelated_bits(self) -> Floats:
         """Signs of unrelated items are even."""
         return np.full(self.n_bits, 0.5)
-
-
-def _normal_cdf(z: Floats) -> Floats:
-    return np.array([0.5 * (1 + erf(value / np.sqrt(2))) for value in z])

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import base64
 import html
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,8 @@ from numpy.typing import NDArray
 
 import bilsh
 from bilsh import datasets, evaluation
+from bilsh.errors import optional
+from bilsh.experiments import plots
 from bilsh.files import replace_file
 
 TABLE_BITS = 256
@@ -28,6 +33,7 @@ RECALL_AT = 100
 STORE_BITS = 1024
 QUERIES = 8
 NEIGHBOURS = 6
+MORE = "they need matplotlib, pip install 'bilsh[plot]'."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Story:
     """What the story comes to: for programs, and line by line for people."""
 
     data: dict[str, Any]
@@ -117,33 +123,31 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def picture(rows: Sequence[Row], path: Path) -> None:
-    """Save mean average precision and recall against bits: the paper's methods dashed, ours solid."""
-    plt = _pyplot()
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    """Save mean average precision and recall against bits: the paper's dashed, ours solid, names at the ends."""
+    figure, panels = plots.panels(1, 2, width=5.8, height=4.5)
     for axes, value, label in (
-        (panels[0], "precision", "mean average precision"),
-        (panels[1], "recall", f"recall@{RECALL_AT}"),
+        (panels[0, 0], "precision", "mean average precision"),
+        (panels[0, 1], "recall", f"recall@{RECALL_AT}"),
     ):
+        lengths = sorted({row.n_bits for row in rows})
+        axes.set(xscale="log", xlabel="bits", ylabel=label, ylim=(0, 1))
+        axes.set_xlim(0.9 * lengths[0], 5 * lengths[-1])
+        axes.set_xticks(lengths, [f"{n_bits:,}" for n_bits in lengths])
+        axes.minorticks_off()
         for name in dict.fromkeys(row.method for row in rows):
             line = [row for row in rows if row.method == name]
-            axes.plot(
-                [row.n_bits for row in line],
-                [getattr(row, value) for row in line],
-                marker="o",
-                markersize=4,
-                linestyle="--" if line[0].paper else "-",
-                linewidth=1.2 if line[0].paper else 2.2,
-                label=name,
-            )
-        axes.set(xscale="log", xlabel="bits", ylabel=label)
-        axes.set_xticks(PICTURE_BITS, [f"{n_bits:,}" for n_bits in PICTURE_BITS])
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[1].legend(fontsize=8, frameon=False)
-    figure.suptitle("Digits, 8 x 8, paper's protocol")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+            style = plots.method_style(name)
+            if line[0].paper:
+                style = style | {"linestyle": "--", "linewidth": 1.2}
+            points = [row.n_bits for row in line], [getattr(row, value) for row in line]
+            axes.plot(*points, marker="o", markersize=4, label=name, **style)
+        figure.canvas.draw()
+        plots.label_lines(axes)
+    shown = [row for row in rows if row.n_bits == TABLE_BITS]
+    paper, ours = (max(row.precision for row in shown if row.paper == which) for which in (True, False))
+    panels[0, 0].set(title=f"{TABLE_BITS} bits: ours {ours:.2f}, the paper's best {paper:.2f}")
+    panels[0, 1].set(title="digits, 8 x 8, the paper's protocol")
+    plots.save(figure, path.with_suffix(""), formats=("png",))
 
 
 def neighbours(images: NDArray[Any], queries: NDArray[Any], hits: bilsh.Neighbors, path: Path) -> None:
@@ -165,17 +169,12 @@ def neighbours(images: NDArray[Any], queries: NDArray[Any], hits: bilsh.Neighbor
 
 
 def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise bilsh.BilshError("The pictures need matplotlib: pip install 'bilsh[plot]'.") from error
+    mpl = optional("matplotlib", "The pictures of the demonstration")
     mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    return plt
+    return import_module("matplotlib.pyplot")
 
 
-def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = False) -> Told:
+def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = False) -> Story:
     """Tell the whole story, and leave data, store, pictures and report.html in a folder.
 
     Parameters
@@ -202,24 +201,30 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
     say(f"searching for {QUERIES} digits that are not in it ...")
     with bilsh.Store.open(folder / "store") as store:
         hits = store.search(asked, NEIGHBOURS)
-    neighbours(kept, asked, hits, folder / "neighbours.png")
+    drawn = find_spec("matplotlib") is not None
+    if drawn:
+        neighbours(kept, asked, hits, folder / "neighbours.png")
 
     rows: list[Row] = []
     for n_bits in (PICTURE_BITS[0], TABLE_BITS) if quick else PICTURE_BITS:
         say(f"measuring every method with {n_bits:,} bits ...")
         rows += measure(images.astype(np.float64), n_bits, 1 if quick else REPETITIONS)
-    picture(rows, folder / "digits.png")
+    if drawn:
+        picture(rows, folder / "digits.png")
     shown = [row for row in rows if row.n_bits == TABLE_BITS]
+    where = shlex.quote(str(folder / "store"))
     steps = [
-        f"bilsh search {folder / 'store'} --query {query} -k 5",
-        f"bilsh search {folder / 'store'} --id 17 --radius 200",
-        f"bilsh info {folder / 'store'}",
-        f"bilsh advise {source}",
+        f"bilsh search {where} --query {shlex.quote(str(query))} -k 5",
+        f"bilsh search {where} --id 17 --radius 200",
+        f"bilsh info {where}",
+        f"bilsh advise {shlex.quote(str(source))}",
         "bilsh encode YOUR_PHOTOS/ -o store/",
     ]
     (folder / "report.html").write_text(report(shown, steps, folder), encoding="utf-8")
     lines = [
-        table(shown), "", f"picture: {folder / 'digits.png'}", f"report: {folder / 'report.html'}", "",
+        table(shown), "",
+        f"picture: {folder / 'digits.png'}" if drawn else f"no pictures: {MORE}",
+        f"report: {folder / 'report.html'}", "",
         "try next:", *(f"  {step}" for step in steps),
     ]  # fmt: skip
     data = {
@@ -227,7 +232,7 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
         "report": str(folder / "report.html"),
         "store": str(folder / "store"),
     }
-    return Told(data, lines)
+    return Story(data, lines)
 
 
 def _save_once(path: Path, array: NDArray[Any]) -> None:
@@ -241,6 +246,8 @@ def report(rows: Sequence[Row], steps: Sequence[str], folder: Path) -> str:
     """Return the report as one HTML page, pictures inside."""
 
     def image(name: str) -> str:
+        if not (folder / name).is_file():
+            return f"<p>(No picture: {html.escape(MORE)})</p>"
         data = base64.b64encode((folder / name).read_bytes()).decode()
         return f'<img alt="{name}" src="data:image/png;base64,{data}">'
 
@@ -266,8 +273,7 @@ img {{ max-width: 100% }} pre {{ background: #f5f5f5; padding: 1rem; overflow-x:
 images are.</p>
 <h2>Searching</h2>
 <p>{QUERIES} digits that are not in the store, and the {NEIGHBOURS} items nearest to each by {STORE_BITS:,} bits. Above
-an item: its id, the angle between it and the query (radians) as the code tells it, and the 95 % interval of that
-angle.</p>
+an item: its id, its similarity to the query as the code tells it (1 is the same), and the 95 % interval.</p>
 {image("neighbours.png")}
 <h2>How good for how many bits</h2>
 <p>The paper's protocol: true neighbours are closer than the mean distance to the 50th neighbour. Dashed: methods of

@@ -1,4 +1,4 @@
-"""Two small random matrices (eq. 5 and 8, Algorithm 1): bit (i, j) sees w_i^T X v_j."""
+"""Two small random matrices (eq. 6 and 8, Algorithm 1): bit (i, j) sees w_i^T X v_j."""
 
 from __future__ import annotations
 
@@ -154,6 +154,10 @@ class BilinearMap(LinearMap):
     def sharing(self, outputs: Integers) -> BitSharing:
         """Count ordered pairs of bits by the vectors that they share."""
         return BitSharing.from_pairs(self.pairs[outputs], quadrature=True)
+
+    def pairs_of(self, outputs: Integers) -> Integers:
+        """Left and right vector of each bit."""
+        return self.pairs[outputs]
 
     def orthogonality(self, outputs: Integers) -> OrthogonalPairs:
         """Count ordered pairs of bits with orthogonal factors."""

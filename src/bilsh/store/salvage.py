@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.encoders.coder import Coder
+from bilsh.encoders.foreign import ForeignCoder
 from bilsh.errors import BilshError, CorruptStoreError
 from bilsh.store.change import Change
 from bilsh.store.files import Directory
@@ -74,7 +74,7 @@ def look_for_segments(directory: Directory) -> Finds:
     for name in (name for name in names if name.startswith("e-")):
         try:
             data = _whole_file(directory, name).array("encoder").tobytes()
-            encoders[Coder.from_bytes(data, name).fingerprint] = data
+            encoders[ForeignCoder.from_bytes(data, name).fingerprint] = data
         except (OSError, BilshError, KeyError) as error:
             skipped.append((name, f"holds no encoder: {error}"))
     if len(encoders) != 1:
@@ -82,7 +82,7 @@ def look_for_segments(directory: Directory) -> Finds:
             f"{directory.path} has {len(encoders) or 'no'} whole encoder files (e-....enc); one is needed."
         )
     ((fingerprint, data),) = encoders.items()
-    coder = Coder.from_bytes(data)
+    coder = ForeignCoder.from_bytes(data)
     shape = coder.n_bits, coder.n_features
     segments: list[Segment] = []
     deleted: dict[str, NDArray[np.int64]] = {}

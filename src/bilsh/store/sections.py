@@ -306,6 +306,20 @@ class SectionFile:
         for block in range(self._n_blocks):
             yield len(self._read_block(block))
 
+    def damaged(self, name: str) -> Iterator[tuple[int, int]]:
+        """Rows [start, stop) of a section that lie, wholly or in part, in blocks whose checksums are wrong."""
+        section = self.sections[name]
+        end = section.offset + section.rows * section.row_bytes
+        for block in range(*_blocks(section.offset, end)):
+            try:
+                self._read_block(block)
+            except CorruptStoreError:
+                base = HEADER + block * BLOCK - section.offset
+                yield (
+                    max(0, base // section.row_bytes),
+                    min(section.rows, -(-(base + BLOCK) // section.row_bytes)),
+                )
+
     def _view(self, name: str) -> NDArray[Any]:
         section, (base, mapped) = self.sections[name], self._mapped(name)
         count = section.rows * section.columns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,19 @@ from bilsh.workflows.exchange import (
     Exchanged,
     make_record,
 )
+from bilsh.workflows.rescue import Survey, survey, walk_whole
 
 Progress = Callable[[str, int, int], None]
-Walk = Callable[[], Iterator[Items]]
 
 
 def export_codes(
-    store: Store, path: Path, to: str, *, overwrite: bool = False, progress: Progress | None = None
+    store: Store,
+    path: Path,
+    to: str,
+    *,
+    overwrite: bool = False,
+    skip_damaged: bool = False,
+    progress: Progress | None = None,
 ) -> Exchanged:
     """Write all living items of a store to a file (and its companions, see :mod:`bilsh.workflows.exchange`).
 
@@ -43,6 +50,8 @@ def export_codes(
         columns id, code and, where there are any, vector and metadata. fvecs: the kept vectors.
     overwrite : bool
         Replace files that are there; else they are refused.
+    skip_damaged : bool
+        Leave out items whose blocks have wrong checksums, instead of stopping there.
     progress : callable (what, done, total), optional
     """
     if to not in FORMATS:
@@ -60,9 +69,10 @@ def export_codes(
             f"{there[0]} exists already. Choose another name with -o, or overwrite with --force."
         )
     say = progress or (lambda what, done, total: None)
-    walk = _walk(store, say)
+    found = survey(store) if skip_damaged else None
+    goods = Goods(store, len(store) if found is None else found.items, found, say)
     writer = {"faiss": _to_faiss, "npy": _to_npy, "parquet": _to_parquet, "fvecs": _to_fvecs}[to]
-    written = [path, *writer(store, walk, path, beside)]
+    written = [path, *writer(goods, path, beside)]
     with replace_file(beside.encoder) as file:
         file.write(store.encoder_data)
     written += [beside.encoder, *_export_recipe(store, beside)]
@@ -71,18 +81,26 @@ def export_codes(
             other.unlink(
                 missing_ok=True
             )  # what a former export left must not be taken for a part of this one
-    return Exchanged(len(store), store.n_bits, tuple(map(str, written)))
+    skipped = 0 if found is None else len(found.lost)
+    return Exchanged(goods.count, store.n_bits, tuple(map(str, written)), skipped=skipped)
 
 
-def _walk(store: Store, say: Progress) -> Walk:
-    def walk() -> Iterator[Items]:
+@dataclass(frozen=True, slots=True)
+class Goods:
+    """What is exported: a store, the number of its items that go out, and a way through them."""
+
+    store: Store
+    count: int
+    found: Survey | None
+    say: Progress
+
+    def walk(self) -> Iterator[Items]:
+        """Walk through the items, some at a time."""
         done = 0
-        for items in store.batches():
+        for items in self.store.batches() if self.found is None else walk_whole(self.store, self.found):
             yield items
             done += len(items)
-            say("exporting", done, len(store))
-
-    return walk
+            self.say("exporting", done, self.count)
 
 
 def _export_recipe(store: Store, beside: Companions) -> list[Path]:
@@ -97,23 +115,23 @@ def _export_recipe(store: Store, beside: Companions) -> list[Path]:
     return [target for _, target in pairs]
 
 
-def _write_record(store: Store, beside: Companions, digest: Digest) -> Path:
-    record = make_record(len(store), store.n_bits, store.fingerprint, digest)
+def _write_record(goods: Goods, beside: Companions, digest: Digest) -> Path:
+    record = make_record(goods.count, goods.store.n_bits, goods.store.fingerprint, digest)
     with replace_file(beside.record) as file:
         file.write((json.dumps(record, indent=1) + "\n").encode())
     return beside.record
 
 
-def _write_ids(store: Store, walk: Walk, beside: Companions) -> Path:
-    if store.id_kind == "str":
+def _write_ids(goods: Goods, beside: Companions) -> Path:
+    if goods.store.id_kind == "str":
         # JSON strings, one per line: names may hold any character, line breaks too.
         with replace_file(beside.names) as file:
-            for items in walk():
+            for items in goods.walk():
                 file.writelines(json.dumps(str(item)).encode() + b"\n" for item in items.ids)
         return beside.names
     with replace_file(beside.numbers) as file:
-        _header(file, "<i8", (len(store),))
-        for items in walk():
+        _header(file, "<i8", (goods.count,))
+        for items in goods.walk():
             file.write(np.ascontiguousarray(items.ids, "<i8").tobytes())
     return beside.numbers
 
@@ -122,46 +140,46 @@ def _header(file: Any, dtype: str, shape: tuple[int, ...]) -> None:
     np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
 
 
-def _to_npy(store: Store, walk: Walk, path: Path, beside: Companions) -> list[Path]:
+def _to_npy(goods: Goods, path: Path, beside: Companions) -> list[Path]:
     digest = Digest()
     with replace_file(path) as file:
-        _header(file, "|u1", (len(store), -(-store.n_bits // 8)))
-        for items in walk():
+        _header(file, "|u1", (goods.count, -(-goods.store.n_bits // 8)))
+        for items in goods.walk():
             digest.update(items.ids, items.codes)
             file.write(np.ascontiguousarray(items.codes).tobytes())
-    return [_write_ids(store, walk, beside), _write_record(store, beside, digest)]
+    return [_write_ids(goods, beside), _write_record(goods, beside, digest)]
 
 
-def _to_fvecs(store: Store, walk: Walk, path: Path, beside: Companions) -> list[Path]:
+def _to_fvecs(goods: Goods, path: Path, beside: Companions) -> list[Path]:
     digest = Digest()
     with replace_file(path) as file:
-        for items in walk():
+        for items in goods.walk():
             vectors = np.ascontiguousarray(items.vectors, "<f4")
             digest.update(items.ids, vectors=vectors)
             length = np.full((len(vectors), 1), vectors.shape[1], "<i4")
             file.write(np.hstack([length.view("<f4"), vectors]).tobytes())
-    return [_write_ids(store, walk, beside), _write_record(store, beside, digest)]
+    return [_write_ids(goods, beside), _write_record(goods, beside, digest)]
 
 
-def _to_parquet(store: Store, walk: Walk, path: Path, beside: Companions) -> list[Path]:
+def _to_parquet(goods: Goods, path: Path, beside: Companions) -> list[Path]:
     pyarrow = optional("pyarrow", "Writing Parquet files")
     parquet = optional("pyarrow.parquet", "Writing Parquet files")
     # The record stands in the schema, which is written first; so the items are walked through twice.
     digest, notes = Digest(), False
-    for items in walk():
+    for items in goods.walk():
         notes = notes or any(value is not None for value in items.metadata)
         digest.update(items.ids, items.codes, items.vectors, items.metadata)
     fields = [
-        ("id", pyarrow.string() if store.id_kind == "str" else pyarrow.int64()),
-        ("code", pyarrow.binary(-(-store.n_bits // 8))),
-        *([("vector", pyarrow.list_(pyarrow.float32()))] if store.keep_vectors else []),
+        ("id", pyarrow.string() if goods.store.id_kind == "str" else pyarrow.int64()),
+        ("code", pyarrow.binary(-(-goods.store.n_bits // 8))),
+        *([("vector", pyarrow.list_(pyarrow.float32()))] if goods.store.keep_vectors else []),
         *([("metadata", pyarrow.string())] if notes else []),
     ]
-    record = make_record(len(store), store.n_bits, store.fingerprint, digest)
+    record = make_record(goods.count, goods.store.n_bits, goods.store.fingerprint, digest)
     schema = pyarrow.schema(fields, {PARQUET_KEY: json.dumps(record).encode()})
     options = {"write_page_checksum": True}
     with replace_file(path) as file, parquet.ParquetWriter(file, schema, **options) as writer:
-        for items in walk():
+        for items in goods.walk():
             columns = [list(items.ids), [row.tobytes() for row in items.codes]]
             if items.vectors is not None:
                 columns.append([row.astype(np.float32) for row in items.vectors])
@@ -174,21 +192,21 @@ def _to_parquet(store: Store, walk: Walk, path: Path, beside: Companions) -> lis
     return []
 
 
-def _to_faiss(store: Store, walk: Walk, path: Path, beside: Companions) -> list[Path]:
+def _to_faiss(goods: Goods, path: Path, beside: Companions) -> list[Path]:
     faiss = optional("faiss", "Writing FAISS indexes")
     digest = Digest()
-    index = faiss.IndexBinaryFlat(8 * -(-store.n_bits // 8))
-    numbered = faiss.IndexBinaryIDMap(index) if store.id_kind == "int" else index
-    for items in walk():
+    index = faiss.IndexBinaryFlat(8 * -(-goods.store.n_bits // 8))
+    numbered = faiss.IndexBinaryIDMap(index) if goods.store.id_kind == "int" else index
+    for items in goods.walk():
         digest.update(items.ids, items.codes)
-        if store.id_kind == "int":
+        if goods.store.id_kind == "int":
             numbered.add_with_ids(items.codes, np.ascontiguousarray(items.ids, np.int64))
         else:
             index.add(items.codes)
     with replace_file(path) as file:
         file.write(faiss.serialize_index_binary(numbered).tobytes())
-    names = [] if store.id_kind == "int" else [_write_ids(store, walk, beside)]
-    return [*names, _write_record(store, beside, digest)]
+    names = [] if goods.store.id_kind == "int" else [_write_ids(goods, beside)]
+    return [*names, _write_record(goods, beside, digest)]
 
 
 __all__ = ["export_codes"]

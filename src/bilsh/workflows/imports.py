@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from bilsh.datasets.files import read_npy
 from bilsh.errors import CorruptExportError, DataNotFoundError, InvalidInputError, optional
 from bilsh.store import Batch, Store
 from bilsh.store.recipe import CODEBOOK, RECIPE, Recipe, read_recipe, write_recipe
+from bilsh.workflows.building import building
 from bilsh.workflows.exchange import PARQUET_KEY, Companions, Digest, Exchanged, compare, read_record
 
 Progress = Callable[[str, int, int], None]
@@ -78,8 +77,8 @@ def import_codes(
     if opener is None:
         raise InvalidInputError(f"{path} must end in {', '.join(READERS)}.")
     beside = Companions.of(path)
-    place = encoder or beside.encoder
-    given = load_encoder(place) if place.is_file() else None
+    made_by = encoder or beside.encoder
+    given = load_encoder(made_by) if made_by.is_file() else None
     if encoder is not None and given is None:
         raise DataNotFoundError(f"{encoder} does not exist. Give the encoder file that made the codes.")
     source = opener(path, beside)
@@ -104,45 +103,18 @@ def import_codes(
     else:
         if given is None:
             raise InvalidInputError(
-                f"codes mean nothing without their encoder, and {place} is not there. Give it with --encoder FILE, "
+                f"codes mean nothing without their encoder, and {made_by} is not there. Give it with --encoder FILE, "
                 "or import into a store that has it."
             )
-        with _new_store(store) as building:
+        with building(store) as place:
             keep: Any = "float32" if source.vectors else None
-            with Store.create(building, given, keep_vectors=keep) as target:
+            with Store.create(place, given, keep_vectors=keep) as target:
                 bits = target.n_bits
                 count = target.add_codes(batches, fingerprint=fingerprint)
             recipe = _recipe_beside(beside)
             if recipe is not None:
-                write_recipe(building, recipe)
+                write_recipe(place, recipe)
     return Exchanged(count, bits, (str(store),), checked=source.record is not None, notes=notes)
-
-
-class _new_store:
-    """Build a store under another name; it gets its own when all went well, and is removed when not."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._building = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-
-    def __enter__(self) -> Path:
-        if self._path.exists() and (not self._path.is_dir() or any(self._path.iterdir())):
-            raise InvalidInputError(
-                f"{self._path} exists and is no store. Choose another place with -o, or empty it first."
-            )
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        return self._building
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None:
-            shutil.rmtree(self._building, ignore_errors=True)
-            return
-        os.rename(self._building, self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 def _check_vectors(target: Store, source: CodeFile, path: Path) -> None:

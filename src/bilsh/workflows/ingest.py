@@ -16,18 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import BilshError, DataNotFoundError, EncoderAdvice, InvalidInputError
+from bilsh.datasets.images import images
+from bilsh.descriptors.choice import DescriptorChoice, choose_descriptor
+from bilsh.descriptors.kinds import Descriptor
+from bilsh.errors import BilshError, DataNotFoundError, EncoderAdviceWarning, InvalidInputError
 from bilsh.store import Batch, Store
 from bilsh.store.ids import as_names
 from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
 from bilsh.workflows.describing import make_descriptor
 from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
-from bilsh.workflows.resuming import position, rows_per_batch, same_settings, same_source
+from bilsh.workflows.resuming import CHOSEN, adopted, position, rows_per_batch, same_settings, same_source
 from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension, is_image
 
 FIT_BYTES = 512 << 20
 FIT_IMAGES = 512
-CODEBOOK_IMAGES = 500
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -53,6 +55,8 @@ class Outcome:
         Where a run that had been cut off went on.
     skipped : tuple of (path, reason)
     encoder, bits, fingerprint
+    notes : tuple of str
+        What was chosen by a look at the data, and why.
     """
 
     store: str
@@ -64,23 +68,26 @@ class Outcome:
     encoder: str
     bits: int
     fingerprint: str
+    notes: tuple[str, ...]
 
 
-def make_encoder(settings: Settings, X: Any) -> Any:
-    """Return the unfitted encoder that settings name; "default" looks at the data."""
-    from bilsh.encoders import neighbourhood
+def make_encoder(settings: Settings, X: Any, rows: int, say: Progress) -> tuple[Any, list[str]]:
+    """Return the unfitted encoder that settings name, and what was measured to choose it."""
     from bilsh.encoders.presets import METHODS
+    from bilsh.workflows.advice import measured_choice
 
-    name = settings.method
-    if name == DEFAULT:
-        ratio = neighbourhood.measure(X, np.random.default_rng(settings.seed)).norm_ratio
-        name = "angle" if ratio < neighbourhood.NORM_RATIO_BOUNDARY else "kernel"
+    name, notes = settings.method, []
+    if name == DEFAULT and len(X) < 3:
+        name = "kernel"  # nothing to measure
+    elif name == DEFAULT:
+        choice = measured_choice(X, settings.bits, of=rows, seed=settings.seed, progress=say)
+        name, notes = choice.encoder, [str(choice)]
     if name not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join([DEFAULT, *METHODS])}; got {name!r}.")
     if settings.oversampling is not None and not METHODS[name].oversampled:
         able = ", ".join(each for each, method in METHODS.items() if method.oversampled)
         raise InvalidInputError(f"oversampling is a setting of {able}; not of {name}.")
-    return METHODS[name].make(settings.bits, settings.oversampling or 1, settings.seed)
+    return METHODS[name].make(settings.bits, settings.oversampling or 1, settings.seed), notes
 
 
 def encode(
@@ -103,13 +110,13 @@ def encode(
     store : path
         Directory of the store. Where an unfinished run with the same settings and source is, it goes on.
     settings : Settings
-        All that decides the bits.
+        All that decides the bits; `describe="auto"` and 0 centres are chosen by a look at the images.
     ids : path, optional
         File of ids, one per row of an array file, see :func:`bilsh.workflows.queries.read_ids`.
     id_column : str, optional
         Column or array of the source that holds the ids.
     codebook : float32 (c, 128), optional
-        VLAD centres; without them they are learned from at most 500 of the images.
+        VLAD centres; without them they are learned from the images.
     jobs : int
         Threads. The bits do not depend on it.
     progress : callable, optional
@@ -126,25 +133,39 @@ def encode(
     given = _given_ids(source, ids, id_column)
     begun = read_recipe(store)
     if begun is not None:
-        same_settings(begun, settings, store)
-        data = _open(source, settings, begun.codebook, jobs, given, id_column)
+        same = adopted(settings, begun.settings)
+        same_settings(begun.settings, same, store)
+        descriptor = (
+            make_descriptor(same, begun.codebook, asked=settings.describe) if source.is_dir() else None
+        )
+        data = _open(source, same, descriptor, jobs, given, id_column)
         same_source(begun, data, source, store)
         if codebook is not None and (begun.codebook is None or not np.array_equal(codebook, begun.codebook)):
             raise InvalidInputError(
                 f"{store} was begun with another codebook. Leave --codebook out to go on."
             )
-        return _go_on(store, data, begun, jobs, say)
-    if settings.describe == "vlad" and codebook is None and source.is_dir():
-        codebook = _learn_codebook(source, settings, say)
-    data = _open(source, settings, codebook, jobs, given, id_column)
+        return _go_on(store, data, begun, jobs, say, [])
+    notes: list[str] = []
+    descriptor = None
+    if source.is_dir():
+        choice = _choose_descriptor(source, settings, codebook, say)
+        descriptor, codebook = choice.descriptor, choice.codebook
+        notes += [] if settings.describe != CHOSEN else [" ".join(line.split()) for line in choice.lines()]
+        settings = replace(
+            settings,
+            describe=choice.name,
+            centers=choice.centers or settings.centers,
+            side=choice.side or settings.side,
+        )
+    data = _open(source, settings, descriptor, jobs, given, id_column)
     say("fitting the encoder", 0, 1)
-    encoder = _fitted(data, settings)
+    encoder = _fitted(data, settings, notes, say)
     say("fitting the encoder", 1, 1)
     _create(store, encoder, settings)
-    book = codebook if isinstance(data, ImageSource) and settings.describe == "vlad" else None
+    book = codebook if isinstance(data, ImageSource) else None
     recipe = Recipe(settings, data.identity(), data.rows, isinstance(data, ImageSource), book)
     write_recipe(store, recipe)
-    return _go_on(store, data, recipe, jobs, say)
+    return _go_on(store, data, recipe, jobs, say, notes)
 
 
 def add(
@@ -155,6 +176,7 @@ def add(
     id_column: str | None = None,
     upsert: bool = False,
     key: str | None = None,
+    describe: str | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -169,6 +191,8 @@ def add(
         Replace items whose ids are there already, instead of refusing them.
     key : str, optional
         Which array of the source.
+    describe : str, optional
+        The user's own function that describes the store's images; it is not run unless it is named.
     jobs : int
     progress : callable, optional
     """
@@ -180,13 +204,13 @@ def add(
                 f"{store} is not finished: run the `bilsh encode` that began it again first, so that it can go on."
             )
         before = len(target)
-        data = _addition(source, recipe, key, jobs, _given_ids(source, ids, id_column), id_column)
+        data = _addition(source, recipe, key, describe, jobs, _given_ids(source, ids, id_column), id_column)
         _check_ids(data, target, upsert)
         check_dimension(target.coder.input_shape, data.item_shape, source)
         skipped: list[tuple[str, str]] = []
         batches = _batches(data, rows_per_batch(8192, data.item_shape), skipped, say)
         written = (target.upsert if upsert else target.add)(batches, n_jobs=jobs)
-        return _outcome(target, store, len(target) - before, written, 0, skipped)
+        return _outcome(target, store, len(target) - before, written, 0, skipped, [])
 
 
 def _given_ids(source: Path, ids: Path | None, id_column: str | None) -> list[Any] | None:
@@ -214,15 +238,12 @@ def _check_ids(data: Source, target: Store, upsert: bool) -> None:
 def _open(
     source: Path,
     settings: Settings,
-    codebook: NDArray[np.float32] | None,
+    descriptor: Descriptor | None,
     jobs: int,
     ids: list[Any] | None,
     id_column: str | None,
 ) -> Source:
-    if source.is_dir():
-        if settings.describe != "vlad" and codebook is not None:
-            raise InvalidInputError(f"a codebook belongs to describe='vlad'; got {settings.describe!r}.")
-        descriptor = make_descriptor(settings, codebook, asked=settings.describe)
+    if descriptor is not None:
         return ImageSource(source, descriptor, max_side=settings.max_side, jobs=jobs)
     data = ArraySource(source, settings.key, ids=ids, id_column=id_column)
     if data.ids is not None:
@@ -234,6 +255,7 @@ def _addition(
     source: Path,
     recipe: Recipe | None,
     key: str | None,
+    describe: str | None,
     jobs: int,
     ids: list[Any] | None,
     id_column: str | None,
@@ -245,7 +267,7 @@ def _addition(
                 "array file."
             )
         folder = source if source.is_dir() else source.parent
-        descriptor = make_descriptor(recipe.settings, recipe.codebook)
+        descriptor = make_descriptor(recipe.settings, recipe.codebook, asked=describe)
         data = ImageSource(folder, descriptor, max_side=recipe.settings.max_side, jobs=jobs)
         if not source.is_dir():
             if not source.is_file():
@@ -255,32 +277,37 @@ def _addition(
     return ArraySource(source, key, ids=ids, id_column=id_column)
 
 
-def _learn_codebook(source: Path, settings: Settings, say: Progress) -> NDArray[np.float32]:
-    from bilsh.datasets.images import images
-    from bilsh.descriptors import learn_codebook
-
+def _choose_descriptor(
+    source: Path, settings: Settings, codebook: NDArray[np.float32] | None, say: Progress
+) -> DescriptorChoice:
+    name = None if settings.describe == CHOSEN else settings.describe
+    if codebook is not None:
+        if name not in (None, "vlad"):
+            raise InvalidInputError(f"a codebook belongs to --describe vlad; got {name!r}.")
+        name = "vlad"
     folder = images(source, max_side=settings.max_side)
-    folder.paths = folder.paths[:: -(-len(folder) // CODEBOOK_IMAGES)]
     try:
-        return learn_codebook(
-            folder,
-            settings.centers,
-            rng=settings.seed,
-            progress=lambda done, total: say("learning the codebook", done, total),
-        )
+        return choose_descriptor(
+            folder, name, side=settings.side, centers=settings.centers or None, codebook=codebook,
+            seed=settings.seed, progress=say,
+        )  # fmt: skip
     except InvalidInputError as error:
+        if name != "vlad":
+            raise
         raise InvalidInputError(f"{error} (--centers, --codebook, or --describe hog.)") from None
 
 
-def _fitted(data: Source, settings: Settings) -> Any:
+def _fitted(data: Source, settings: Settings, notes: list[str], say: Progress) -> Any:
     row_bytes = 4 * int(np.prod(data.item_shape))
     most = FIT_IMAGES if isinstance(data, ImageSource) else max(1000, FIT_BYTES // row_bytes)
     X = data.sample(most)
     try:
-        # The rule behind "default" was applied already; a method chosen by name was chosen on purpose.
+        encoder, measured = make_encoder(settings, X, data.rows, say)
+        notes += measured
+        # What suits the data was measured; a method chosen by name was chosen on purpose.
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EncoderAdvice)
-            return make_encoder(settings, X).fit(X)
+            warnings.simplefilter("ignore", EncoderAdviceWarning)
+            return encoder.fit(X)
     except InvalidInputError:
         if isinstance(data, ArraySource):
             data.check()
@@ -304,7 +331,7 @@ def _create(store: Path, encoder: Any, settings: Settings) -> None:
     Store.create(store, encoder, keep_vectors=settings.keep_vectors).close()  # type: ignore[arg-type]
 
 
-def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -> Outcome:
+def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress, notes: list[str]) -> Outcome:
     step = rows_per_batch(recipe.settings.batch, data.item_shape)
     skipped: list[tuple[str, str]] = []
     with Store.open(path, mode="a", log=False) as store:
@@ -322,7 +349,7 @@ def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress) -
         if not recipe.finished:
             write_recipe(path, replace(recipe, finished=True))
         added = len(store) - before
-        return _outcome(store, path, added, added, begin, skipped)
+        return _outcome(store, path, added, added, begin, skipped, notes)
 
 
 def _batches(data: Source, step: int, skipped: list[tuple[str, str]], say: Progress) -> Iterator[Batch]:
@@ -336,7 +363,13 @@ def _batches(data: Source, step: int, skipped: list[tuple[str, str]], say: Progr
 
 
 def _outcome(
-    store: Store, path: Path, added: int, written: int, resumed_at: int, skipped: list[tuple[str, str]]
+    store: Store,
+    path: Path,
+    added: int,
+    written: int,
+    resumed_at: int,
+    skipped: list[tuple[str, str]],
+    notes: list[str],
 ) -> Outcome:
     return Outcome(
         store=str(path),
@@ -348,6 +381,7 @@ def _outcome(
         encoder=store.coder.kind,
         bits=store.n_bits,
         fingerprint=store.fingerprint,
+        notes=tuple(notes),
     )
 
 

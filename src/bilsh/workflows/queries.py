@@ -41,6 +41,8 @@ class Asked:
         As in :meth:`bilsh.Store.search`.
     where : path, optional
         File of ids; only these items are searched.
+    describe : str, optional
+        The user's own function that describes the store's images; it is not run unless it is named.
     jobs : int
         Threads.
     """
@@ -53,6 +55,7 @@ class Asked:
     radius: int | None = None
     rerank: bool = False
     where: Path | None = None
+    describe: str | None = None
     jobs: int = 1
 
 
@@ -97,7 +100,7 @@ def ask(store: Store, asked: Asked) -> Found:
         hits: Neighbors | Matches = store.search(k=asked.k, ids=ids, **settings)
         names = [str(item) for item in ids]
     else:
-        Q = query_items(store, asked.query, asked.key)
+        Q = query_items(store, asked.query, asked.key, describe=asked.describe)
         hits = store.search(Q, asked.k, **settings)
         names = [str(asked.query)] if is_image(asked.query) else [str(row) for row in range(len(Q))]
     return Found(hits, names)
@@ -116,7 +119,9 @@ def _check_without_vectors(store: Store, asked: Asked) -> None:
         )
 
 
-def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any]:
+def query_items(
+    store: Store, path: Path, key: str | None = None, *, describe: str | None = None
+) -> NDArray[Any]:
     """Read queries (n, ...) from a file: rows of an array, or a photograph described as the store's images were."""
     if is_image(path):
         existing(path)
@@ -126,7 +131,7 @@ def query_items(store: Store, path: Path, key: str | None = None) -> NDArray[Any
                 f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
                 "Describe it yourself and pass an array file."
             )
-        descriptor = make_descriptor(recipe.settings, recipe.codebook)
+        descriptor = make_descriptor(recipe.settings, recipe.codebook, asked=describe)
         found = describe_image(path, descriptor, recipe.settings.max_side)
         if isinstance(found, SkippedImage):
             raise InvalidInputError(f"{path}: {found.reason}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,8 @@ from bilsh.store.recipe import Recipe, Settings
 from bilsh.workflows.sources import ArraySource, ImageSource, Source
 
 BATCH_BYTES = 64 << 20
+CHOSEN = "auto"
+"""The descriptor of images that is chosen by a look at them; 0 centres are chosen likewise."""
 
 
 def rows_per_batch(batch: int, shape: tuple[int, ...]) -> int:
@@ -20,9 +22,19 @@ def rows_per_batch(batch: int, shape: tuple[int, ...]) -> int:
     return max(1, min(batch, BATCH_BYTES // (4 * int(np.prod(shape)))))
 
 
-def same_settings(begun: Recipe, settings: Settings, store: Path) -> None:
+def adopted(asked: Settings, begun: Settings) -> Settings:
+    """Return the settings asked for, with the descriptor and its size as they were chosen when the run was begun."""
+    return replace(
+        asked,
+        describe=begun.describe if asked.describe == CHOSEN else asked.describe,
+        centers=asked.centers or begun.centers,
+        side=asked.side or begun.side,
+    )
+
+
+def same_settings(begun: Settings, settings: Settings, store: Path) -> None:
     """Refuse to go on with other settings than a run was begun with."""
-    old, new = asdict(begun.settings), asdict(settings)
+    old, new = asdict(begun), asdict(settings)
     for name in old:
         if old[name] != new[name]:
             option = "--" + name.replace("_", "-")
@@ -47,9 +59,8 @@ def position(store: Store, recipe: Recipe, data: Source) -> int:
     if recipe.finished:
         return recipe.rows
     if isinstance(data, ArraySource):
-        by_number = (
-            data.ids is None or store.id_kind == "str"
-        )  # behind names, items are numbered as they come
+        # Behind names, items are numbered as they come.
+        by_number = data.ids is None or store.id_kind == "str"
         return min(store.next_id, recipe.rows) if by_number else _after_known_ids(store, recipe, data)
     if not isinstance(data, ImageSource) or store.next_id == 0:
         return 0
