@@ -28,21 +28,11 @@ def main(hours, log):
         name, files = ROUNDS[number % len(ROUNDS)]
         number += 1
         seed = secrets.randbelow(2**31)
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-s",
-            f"--hypothesis-seed={seed}",
-            *(str(here / f) for f in files),
-        ]
+        places = [str(here / file) for file in files]
+        command = [sys.executable, "-m", "pytest", "-q", "-s", f"--hypothesis-seed={seed}", *places]
         # A thousand kills at a time, so that every kind of round has its turn.
-        settings = {
-            "BILSH_TORTURE": "1",
-            "BILSH_SEED": str(seed),
-            "BILSH_KILLS": os.environ.get("BILSH_KILLS", "1000"),
-        }
+        kills = os.environ.get("BILSH_KILLS", "1000")
+        settings = {"BILSH_TORTURE": "1", "BILSH_SEED": str(seed), "BILSH_KILLS": kills}
         start = time.time()
         run = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
         line = f"{time.strftime('%F %T')} {name} seed {seed} {time.time() - start:.0f} s "

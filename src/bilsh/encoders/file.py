@@ -158,7 +158,13 @@ def _restore(coders: Mapping[str, type[Coder]], header: dict[str, Any], arrays: 
     coder = coders[header["encoder"]].restore(common, fitted, arrays)
     if coder.scale != header["scale"] or coder.n_bits != header["params"]["n_bits"]:
         raise ValueError("the number of bits or the scale contradict the arrays")
-    _ = coder.plan  # the compiled core checks that shapes fit together
+    plan = coder.plan  # the compiled core checks that shapes fit together
+    if (
+        min(coder.input_shape, default=0) < 1
+        or len(getattr(plan, "signs", range(coder.n_features))) != coder.n_features
+    ):
+        raise ValueError(f"descriptors of shape {coder.input_shape} contradict the arrays")
+    plan.encode(np.empty((0, coder.n_features), dtype=np.float32))
     return coder
 
 
