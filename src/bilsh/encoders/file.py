@@ -159,12 +159,10 @@ def _restore(coders: Mapping[str, type[Coder]], header: dict[str, Any], arrays: 
     if coder.scale != header["scale"] or coder.n_bits != header["params"]["n_bits"]:
         raise ValueError("the number of bits or the scale contradict the arrays")
     plan = coder.plan  # the compiled core checks that shapes fit together
-    if (
-        min(coder.input_shape, default=0) < 1
-        or len(getattr(plan, "signs", range(coder.n_features))) != coder.n_features
-    ):
+    d = coder.n_features
+    if min(coder.input_shape, default=0) < 1 or np.shape(getattr(plan, "signs", range(d)))[-1] != d:
         raise ValueError(f"descriptors of shape {coder.input_shape} contradict the arrays")
-    plan.encode(np.empty((0, coder.n_features), dtype=np.float32))
+    plan.encode(np.empty((0, d), dtype=np.float32))
     return coder
 
 
