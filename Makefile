@@ -58,8 +58,9 @@ test-slow: setup
 	$(BIN)/python -m pytest -m slow
 
 # The store's promises at full counts: thousands of kills and commits, every byte flipped, every crash outcome.
+# With HOURS=8 round after round with random seeds, printed and kept in torture.log: the size of a night.
 torture: setup
-	BILSH_TORTURE=1 $(BIN)/python -m pytest tests/store
+	$(if $(HOURS),$(BIN)/python tests/store/torture.py $(HOURS),BILSH_TORTURE=1 $(BIN)/python -m pytest tests/store)
 
 # The types of the compiled module, written by nanobind; a test tells when they are behind.
 stubs: setup

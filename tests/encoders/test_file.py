@@ -175,3 +175,17 @@ def test_golden_codes_of_old_files(name):
     encoder = bilsh.load_encoder(FORMATS / f"{name}.encoder")
     golden = np.load(FORMATS / f"{name}.codes.npy")
     np.testing.assert_array_equal(encoder.transform(DIGITS[:20]), golden)
+
+
+@pytest.mark.parametrize("projection", ["dense", "bilinear", "circulant", "hadamard"])
+@pytest.mark.parametrize("shape", [[13], [3, 5], [24], [0], [-12], [], [1 << 40]])
+def test_shapes_that_contradict_the_arrays_are_refused(projection, shape):
+    X = np.random.default_rng(0).standard_normal((60, 12)).astype(np.float32)
+    data = bilsh.AngleEncoder(n_bits=40, projection=projection, random_state=0).fit(X).to_bytes()
+    length = int.from_bytes(data[12:16], "little")
+    header = json.loads(data[16 : 16 + length]) | {"input_shape": shape}
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-(16 + len(text)) % 64)
+    content = data[:12] + len(text).to_bytes(4, "little") + text + data[16 + length : -32]
+    with pytest.raises(bilsh.CorruptEncoderError):
+        bilsh.encoder_from_bytes(content + hashlib.sha256(content).digest())

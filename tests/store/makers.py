@@ -11,6 +11,7 @@ import numpy as np
 import bilsh
 
 TORTURE = os.environ.get("BILSH_TORTURE") == "1"
+SEED = int(os.environ.get("BILSH_SEED", "0"))
 N_FEATURES = 12
 
 

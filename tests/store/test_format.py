@@ -60,3 +60,51 @@ def test_bytes_are_where_the_document_says(tmp_path):
         i: code for i, (code, _, _) in expected.items()
     }
     assert sections["order"][:, 0].tolist() == list(range(8, -1, -1))
+
+
+def seven_bits(data):
+    """Bytes of seven bits, from the lowest bit of the first on, as the document says."""
+    number = 0
+    for place, byte in enumerate(data):
+        number |= (0 if byte == 0x7F else byte - 0x80) << 7 * place
+    return number
+
+
+def test_records_of_the_log_are_where_the_document_says(tmp_path):
+    """An independent reader of the log, written from docs/store-format.md alone."""
+    encoder = bilsh.AngleEncoder(n_bits=100, projection="dense", random_state=0).fit(make_items(20))
+    X = make_items(6)
+    codes = encoder.transform(X)
+    with Store.create(tmp_path / "store", encoder, keep_vectors="float32") as store:
+        store.add(X[:1], ids=["one"])
+        store.add(X[1:2], ids=["two"])
+        store.add(X[2:4], ids=["three", "vier"], metadata=[{"a": 1}, None])
+        store.delete(["three"])
+    manifest = max((tmp_path / "store").glob("m-*.json"))
+    body = json.loads(manifest.read_text())["manifest"]
+    assert (body["format"], body["version"]) == (2, 3)
+    data = (tmp_path / "store" / body["log"]["file"]).read_bytes()
+    assert data[:16] == b"\x89bilsh\r\n\x02\0\0\0LOGF"
+    assert struct.unpack_from("<QQ", data, 16) == (len(data), 3) == (body["log"]["size"], body["version"])
+    assert data[32:48].decode() == body["log"]["file"][2:18]
+    assert data[48:80].hex() == body["fingerprint"]
+    assert data[80:124] == b"\1\1" + bytes(42)
+    assert struct.unpack_from("<I", data, 124)[0] == zlib.crc32(data[:124])
+    seed, at, records = zlib.crc32(data[:128]), 128, []
+    while any(data[at : at + 8]):
+        length = seven_bits(data[at : at + 4])
+        assert seven_bits(data[at + 4 : at + 8]) == zlib.crc32(struct.pack("<QI", at, length), seed) >> 4
+        end = at + 8 + -(-8 * length // 7)
+        record = seven_bits(data[at + 8 : end]).to_bytes(length, "little")
+        assert struct.unpack("<I", record[-4:])[0] == zlib.crc32(record[:-4], seed)
+        assert all(byte.bit_count() >= 2 for byte in data[at:end])
+        records.append(record[:-4])
+        at = end
+    assert not any(data[at:])
+    added, deleted = records
+    assert struct.unpack_from("<QQIIB", added) == (4, 4, 0, 2, 1)
+    expected = struct.pack("<qq", 2, 3) + codes[2:4].tobytes() + X[2:4].astype("<f4").tobytes()
+    expected += struct.pack("<qq", 5, 9) + b"threevier" + struct.pack("<qq", 7, 7) + b'{"a":1}'
+    assert added[25:] == expected
+    assert struct.unpack_from("<QQIIB", deleted) == (5, 4, 1, 0, 0)
+    assert deleted[25:] == struct.pack("<q", 2)

@@ -21,6 +21,7 @@ from makers import TORTURE
 from test_damage import answers, build
 
 from bilsh import BilshError, CorruptStoreError, Store
+from bilsh.store import log
 from bilsh.store.manifest import decode_manifest
 from bilsh.store.sections import HEADER, FileRef, SectionFile
 
@@ -202,3 +203,79 @@ def test_rows_are_never_taken_from_outside(files):
     content[section.offset : section.offset + 8] = np.frombuffer(np.int64(10**6).tobytes(), np.uint8)
     with pytest.raises(CorruptStoreError, match="points outside"):
         answers(SimulatedDisk.holding(WHERE, resealed(files, name, content.tobytes())))
+
+
+@pytest.fixture(scope="module", params=["int log", "str log"])
+def logged(request):
+    disk = SimulatedDisk()
+    build(disk, WHERE, request.param)
+    return disk.files(WHERE)
+
+
+def log_of(files):
+    (name,) = (name for name in files if name.startswith("l-"))
+    return name, files[name]
+
+
+def payloads(data):
+    """Bytes of all records of a log, in plain bytes."""
+    seed, at, found = zlib.crc32(data[:128]), 128, []
+    while b"\0" not in data[at : at + 8]:
+        n_bytes = log._length(data[at : at + 8], at, seed, 0)
+        end = at + 8 + log._stuffed_size(n_bytes)
+        found.append(log._plain(data[at + 8 : end], n_bytes))
+        at = end
+    return found
+
+
+def relogged(data, records):
+    """A log with these records, every checksum right, whatever they say."""
+    seed, parts = zlib.crc32(data[:128]), [data[:128]]
+    for record in records:
+        sealed_record = record[:-4] + struct.pack("<I", zlib.crc32(record[:-4], seed))
+        at = sum(map(len, parts))
+        parts.append(log._frame(len(sealed_record), at, seed) + log._stuffed(sealed_record))
+    return b"".join(parts).ljust(len(data), b"\0")[: len(data)]
+
+
+@MANY
+@given(data=st.data())
+def test_records_that_lie(logged, data):
+    name, content = log_of(logged)
+    records = payloads(content)
+    assert relogged(content, records) == content
+    number = data.draw(st.integers(0, len(records) - 1))
+    record = bytearray(records[number])
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(record) - 1))
+        size = data.draw(st.sampled_from([1, 4, 8]))
+        record[place : place + size] = (data.draw(odd_numbers) & (2 ** (8 * size) - 1)).to_bytes(
+            size, "little"
+        )
+    cut = data.draw(st.integers(4, len(record) + 40))
+    records[number] = bytes(record[:cut]).ljust(4, b"\0") if data.draw(st.booleans()) else bytes(record)
+    survives(logged | {name: relogged(content, records)})
+
+
+@MANY
+@given(data=st.data())
+def test_any_bytes_as_records(logged, data):
+    name, content = log_of(logged)
+    junk = data.draw(st.binary(max_size=300))
+    at = data.draw(st.sampled_from([128, len(content.rstrip(b"\0")), 200]))
+    survives(logged | {name: (content[:at] + junk).ljust(len(content), b"\0")})
+
+
+CORPUS = json.loads((Path(__file__).parent / "corpus" / "records.json").read_text())
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=lambda case: case["name"])
+def test_what_was_thought_of_once_is_tried_for_ever(logged, case):
+    name, content = log_of(logged)
+    records = payloads(content)
+    record = bytearray(records[case["record"]])
+    if case["at"] + struct.calcsize(case["format"]) > len(record):
+        pytest.skip("integers have no keys")
+    struct.pack_into(case["format"], record, case["at"], case["value"])
+    records[case["record"]] = bytes(record)
+    survives(logged | {name: relogged(content, records)})

@@ -41,6 +41,7 @@ def logging(request, monkeypatch):
     """All small changes as records of a log, and none."""
     if request.param == "no log":
         monkeypatch.setattr(log, "MAX_RECORD", 0)
+    return request.param
 
 
 @cache
@@ -124,6 +125,7 @@ def skip_directory_sync(*, with_manifest):
 FORGOTTEN_STEPS = {
     "sync of segments": skip_sync_of("s-"),
     "sync of bitmaps": skip_sync_of("d-"),
+    "sync of the log": skip_sync_of("l-"),
     "sync of the encoder": skip_sync_of("e-"),
     "sync of manifests": skip_sync_of("t-"),
     "directory sync before the manifest": skip_directory_sync(with_manifest=False),
@@ -137,7 +139,9 @@ FORGOTTEN_STEPS = {
 
 
 @pytest.mark.parametrize("forgotten", FORGOTTEN_STEPS)
-def test_a_store_that_forgets_one_step_is_caught(forgotten, monkeypatch):
+def test_a_store_that_forgets_one_step_is_caught(forgotten, monkeypatch, logging):
+    if (logging, forgotten) in (("no log", "sync of the log"), ("log", "sync of bitmaps")):
+        pytest.skip("there are no such files")
     skip, original = FORGOTTEN_STEPS[forgotten], SimulatedDisk.__init__
 
     def forgetful(disk):

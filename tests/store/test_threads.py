@@ -10,7 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-from makers import TORTURE, make_encoder
+from makers import SEED, TORTURE, make_encoder
 
 from bilsh import InvalidInputError, Store
 from bilsh.store.ids import as_names
@@ -140,7 +140,7 @@ def test_readers_beside_a_thread_that_refreshes(tmp_path, kind, mmap):
                 reader.refresh()
 
         def look(seed):
-            rng = random.Random(seed)
+            rng = random.Random(SEED + seed)
             try:
                 for _ in range(OPERATIONS // 8):
                     read(reader, kind, rng)
@@ -165,7 +165,7 @@ def test_readers_beside_a_thread_that_writes_on_the_same_object(tmp_path, kind):
                     store.compact()
 
         def look(seed):
-            rng = random.Random(seed)
+            rng = random.Random(SEED + seed)
             try:
                 for _ in range(OPERATIONS // 8):
                     read(store, kind, rng)

@@ -158,7 +158,11 @@ def _restore(coders: Mapping[str, type[Coder]], header: dict[str, Any], arrays: 
     coder = coders[header["encoder"]].restore(common, fitted, arrays)
     if coder.scale != header["scale"] or coder.n_bits != header["params"]["n_bits"]:
         raise ValueError("the number of bits or the scale contradict the arrays")
-    _ = coder.plan  # the compiled core checks that shapes fit together
+    plan = coder.plan  # the compiled core checks that shapes fit together
+    d, signs = coder.n_features, getattr(plan, "signs", None)
+    if min(coder.input_shape, default=0) < 1 or (signs is not None and signs.shape[-1] != d):
+        raise ValueError(f"descriptors of shape {coder.input_shape} contradict the arrays")
+    plan.encode(np.empty((0, d), dtype=np.float32))
     return coder
 
 

@@ -17,7 +17,15 @@ from bilsh.store.creation import refuse_contents
 from bilsh.store.files import Directory, Disk, sync
 from bilsh.store.recipe import recipe_files
 from bilsh.store.sections import SectionFile
-from bilsh.store.snapshot import LOCK_NAME, Snapshot, open_file, open_snapshot, read_manifest, versions_among
+from bilsh.store.snapshot import (
+    LOCK_NAME,
+    RESERVE_NAME,
+    Snapshot,
+    open_file,
+    open_snapshot,
+    read_manifest,
+    versions_among,
+)
 from bilsh.store.writer import Writer
 
 
@@ -64,7 +72,9 @@ def _newest(target: Directory, snapshot: Snapshot) -> int:
     mine = {file.name for file in snapshot.files()}
     if not versions:
         # What an earlier try left is welcome: such files are whole.
-        if not mine.issuperset(name for name in names if not name.startswith("t-") and name != LOCK_NAME):
+        if not mine.issuperset(
+            name for name in names if not name.startswith("t-") and name not in (LOCK_NAME, RESERVE_NAME)
+        ):
             refuse_contents(target)
         return 0
     newest = read_manifest(target, versions[-1])

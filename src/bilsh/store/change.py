@@ -14,7 +14,7 @@ from bilsh.errors import CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.store import log
 from bilsh.store.files import SyncFailed
 from bilsh.store.ids import Names, show
-from bilsh.store.log import Record
+from bilsh.store.log import LogWriter, Record
 from bilsh.store.manifest import IdKind, SegmentRef, seconds
 from bilsh.store.merge import to_merge, write_segment
 from bilsh.store.rows import Layout, RowSet, joined, make_rows
@@ -96,6 +96,13 @@ class Change:
         if tail or len(self._segments) > 1 or any(segment.ref.dead for segment in self._segments):
             self._merge(list(range(len(self._segments))), tail)
 
+    def merge_smallest(self) -> bool:
+        """Rewrite the one segment with dead rows that has the fewest living; False when there is none."""
+        numbers = [i for i, segment in enumerate(self._segments) if segment.ref.dead]
+        if numbers:
+            self._merge([min(numbers, key=lambda i: self._segments[i].n_alive)])
+        return bool(numbers)
+
     def commit(self) -> Snapshot:
         """Make the change durable and return the version it makes; the old one where nothing changed."""
         if not self._changed:
@@ -124,7 +131,7 @@ class Change:
 
     def _commit(self, version: int, base: int, following: bool, repaired_from: int | None = None) -> Snapshot:
         refs, deletes = self._write_bitmaps()
-        ready = self._writer.new_log(self._layout, version) if following and self._kind else None
+        ready = self._new_log(version) if following and self._kind else None
         manifest = replace(
             self._base.stored,
             format=2 if ready else 1,
@@ -147,6 +154,21 @@ class Change:
         self._writer.commit(manifest, base=base, seen=self._base.tail)
         self._writer.use_log(ready)
         return snapshot
+
+    def _new_log(self, version: int) -> LogWriter | None:
+        named = self._writer.named()
+        try:
+            return self._writer.new_log(self._layout, version)
+        except OSError as error:
+            self._forgive(error, named)
+            return None
+
+    def _forgive(self, error: OSError, named: int) -> None:
+        """Go without housekeeping where there is no room for it: that is no reason to refuse the change itself."""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if not full or isinstance(error, SyncFailed | CorruptStoreError):
+            raise error
+        self._writer.drop_after(named)
 
     def _as_record(self) -> Record | None:
         """The change as a record of the log; None when it is not small, or more than rows and deletions."""
@@ -263,11 +285,7 @@ class Change:
             try:
                 self._merge(numbers)
             except OSError as error:
-                # Merging is housekeeping: having no room for it is no reason to refuse the change itself.
-                full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-                if not full or isinstance(error, SyncFailed | CorruptStoreError):
-                    raise
-                self._writer.drop_after(named)
+                self._forgive(error, named)
 
     def _write_bitmaps(self) -> tuple[tuple[SegmentRef, ...], SectionFile | None]:
         """Write the bitmaps of all segments into one file; the old one serves where none has changed."""

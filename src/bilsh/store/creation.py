@@ -12,7 +12,7 @@ from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.store.files import Directory
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file, seconds
 from bilsh.store.sections import SectionWriter
-from bilsh.store.snapshot import LOCK_NAME, Snapshot, load, versions_among
+from bilsh.store.snapshot import LOCK_NAME, RESERVE_NAME, Snapshot, load, versions_among
 from bilsh.store.writer import Writer
 
 
@@ -29,7 +29,7 @@ def refuse_contents(directory: Directory) -> None:
             f"{directory.path} holds files of a store whose manifests are gone. Store.salvage may save its items; "
             f"{remedy}"
         )
-    if any(not is_own_file(name) and name != LOCK_NAME for name in names):
+    if any(not is_own_file(name) and name not in (LOCK_NAME, RESERVE_NAME) for name in names):
         raise FileExistsError(f"{directory.path} is not empty. {remedy}")
 
 

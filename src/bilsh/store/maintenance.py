@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bilsh.errors import CorruptStoreError, InvalidInputError
+from bilsh.encoders.coder import Coder
+from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError
 from bilsh.store.change import Change
 from bilsh.store.files import Directory
 from bilsh.store.ids import hash_keys
@@ -16,6 +19,10 @@ from bilsh.store.recipe import recipe_in
 from bilsh.store.segment import Segment, windows
 from bilsh.store.snapshot import Snapshot, load, open_snapshot, read_hint, read_manifest, versions_among
 from bilsh.store.writer import Writer
+from bilsh.validation import check_positive
+
+if TYPE_CHECKING:
+    from threading import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,27 @@ def verify(directory: Directory, deep: bool) -> Verification:
         raise CorruptStoreError(" ".join(problems))
     refs = [*(file.ref for file in snapshot.files()), *([stored.log] if stored.log else [])]
     return Verification(snapshot.manifest.version, 1 + len(refs), sum(ref.size for ref in refs), deep)
+
+
+def scrub(directory: Directory, snapshot: Snapshot, rate: float | None, stop: Event | None) -> Verification:
+    """Check every block of an open version, at most `rate` bytes per second; its log is read anew too."""
+    if rate is not None:
+        rate = check_positive("rate", rate)
+    files, done = snapshot.files(), 0
+    start = time.monotonic()
+    for file in files:
+        for length in file.check_blocks():
+            done += length
+            ahead = done / rate - (time.monotonic() - start) if rate else 0.0
+            # In short naps, so that it can be stopped.
+            while ahead > 0 and not (stop and stop.is_set()):
+                time.sleep(min(ahead, 0.1))
+                ahead = done / (rate or 1.0) - (time.monotonic() - start)
+            if stop and stop.is_set():
+                return Verification(snapshot.manifest.version, len(files), done, False)
+    if snapshot.stored.log and snapshot.stored.version in versions_among(directory.list()):
+        load(directory, snapshot.stored, use_map=False, known=snapshot)
+    return Verification(snapshot.manifest.version, len(files), done, True)
 
 
 def versions(directory: Directory) -> list[Version]:
@@ -115,6 +143,17 @@ def _recipe_problems(directory: Directory) -> Iterator[str]:
         yield str(error)
 
 
+def _encoder_problems(snapshot: Snapshot) -> Iterator[str]:
+    file = snapshot.encoder
+    try:
+        coder = Coder.from_bytes(file.array("encoder").tobytes(), file.name)
+    except CorruptEncoderError as error:
+        yield f"{file.name} holds no encoder that this bilsh can read: {error}"
+        return
+    if coder.fingerprint != snapshot.manifest.fingerprint:
+        yield f"{file.name} holds another encoder than the manifest says."
+
+
 def _problems(snapshot: Snapshot, deep: bool) -> Iterator[str]:
     if not deep:
         return
@@ -124,6 +163,7 @@ def _problems(snapshot: Snapshot, deep: bool) -> Iterator[str]:
         except CorruptStoreError as error:
             yield str(error)
             return
+    yield from _encoder_problems(snapshot)
     living = []
     for segment in snapshot.segments:
         yield from (f"{segment.file.name}: {problem}." for problem in segment_problems(segment))

@@ -232,15 +232,17 @@ class SectionFile:
 
     def array(self, name: str) -> NDArray[Any]:
         """Return a whole section (n, columns): a view of the mapped file, every block of it checked once."""
-        if name not in self._kept:
+        kept = self._kept.get(name)
+        if kept is None:
             section = self.sections[name]
             if self._use_map and section.length:
                 self._check_mapped(name, range(*_blocks(section.offset, section.offset + section.length)))
-                self._kept[name] = self._view(name)
+                kept = self._view(name)
             else:
-                self._kept[name] = self.rows_of(name, 0, section.rows)
-                self._kept[name].flags.writeable = False
-        return self._kept[name]
+                kept = self.rows_of(name, 0, section.rows)
+                kept.flags.writeable = False
+            self._kept[name] = kept
+        return kept
 
     def take(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return copies of some rows; only the blocks they lie in are read and checked."""
@@ -285,6 +287,10 @@ class SectionFile:
             at = end
         return result
 
+    def distrust(self) -> None:
+        """Forget which blocks were checked, and what was read of them."""
+        self._seen, self._kept, self._recent = np.zeros_like(self._seen), {}, {}
+
     def pieces_of_file(self) -> Iterator[bytes]:
         """Yield the bytes of the whole file, for a copy."""
         for start in range(0, self.ref.size, WINDOW):
@@ -292,9 +298,13 @@ class SectionFile:
 
     def check_all(self) -> int:
         """Read and check every block again, from the file and not from memory; return their number."""
+        return sum(1 for _ in self.check_blocks())
+
+    def check_blocks(self) -> Iterator[int]:
+        """Check one block after the other; yield the length of each."""
+        self._crcs = None
         for block in range(self._n_blocks):
-            self._read_block(block)
-        return int(self._n_blocks)
+            yield len(self._read_block(block))
 
     def damaged(self, name: str) -> Iterator[tuple[int, int]]:
         """Rows [start, stop) of a section that lie, wholly or in part, in blocks whose checksums are wrong."""

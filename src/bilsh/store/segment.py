@@ -197,10 +197,9 @@ class Segment:
     def check_spans(self, name: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
         """Refuse byte ranges that no writer would make."""
         total = self.file.sections[name].rows
-        lengths = ends - starts
-        if len(ends) and (
-            starts.min() < 0 or ends.max() > total or lengths.min() < 0 or lengths.max() > MAX_METADATA_BYTES
-        ):
+        # Bounds first: the lengths of ranges that lie within a file cannot overflow.
+        inside = bool(np.all((starts >= 0) & (starts <= ends) & (ends <= total)))
+        if not inside or int((ends - starts).max(initial=0)) > MAX_METADATA_BYTES:
             raise self.file.corrupt(f"section {name}_ends points outside section {name}")
 
     def strings(self, keys: list[bytes]) -> NDArray[np.object_]:

@@ -29,7 +29,7 @@ from bilsh.store.sections import FileRef, SectionFile
 from bilsh.store.segment import Segment
 from bilsh.store.tail import Tail, follow
 
-LOCK_NAME = "lock"
+LOCK_NAME, RESERVE_NAME = "lock", "reserve"
 _TRIES = 1000
 _OLD_NOTE = re.compile(rb"bilsh head (\d{10}) (\d{10})\n")
 _NOTE = re.compile(rb"bilsh head (\d{10}) (\d{10}) [0-9a-f]{16} [0-9a-f]{8}\n")
@@ -75,6 +75,11 @@ class Snapshot:
         """Return all open files of sections."""
         deletes = [self.deletes] if self.deletes else []
         return [self.encoder, *(s.file for s in self.files_segments), *deletes]
+
+    def distrust(self) -> None:
+        """Have every block checked anew when it is next used."""
+        for file in self.files():
+            file.distrust()
 
     def find(self, names: Names) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Segment and row of each id that is in the store; -1, -1 for the others."""

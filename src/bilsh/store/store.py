@@ -16,26 +16,24 @@ from bilsh.encoders.coder import Coder
 from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.search.scan import Memory
 from bilsh.search.searchable import Searchable
-from bilsh.store import maintenance
-from bilsh.store.backup import Backup, back_up
+from bilsh.store import space
+from bilsh.store.care import Care
 from bilsh.store.change import Change
 from bilsh.store.creation import coder_for, first_version, refuse_contents
 from bilsh.store.files import Directory, Disk
 from bilsh.store.ids import as_names
 from bilsh.store.inputs import Rows, encoded, given_as, ready
-from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import VectorKind
 from bilsh.store.salvage import Salvage, look_for_segments, refill
 from bilsh.store.searching import StoreView
-from bilsh.store.snapshot import Snapshot, open_directory, open_snapshot, refuse_nothing, versions_among
-from bilsh.store.view import View
+from bilsh.store.snapshot import Snapshot, open_directory, open_snapshot, refuse_nothing
 from bilsh.store.writer import Writer
 
 if TYPE_CHECKING:
     from bilsh.encoders.base import Encoder
 
 
-class Store(View, Searchable):
+class Store(Care, Searchable):
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
 
     Open one with :meth:`create` or :meth:`open`. One process writes, any number read; a reader keeps seeing
@@ -51,9 +49,15 @@ class Store(View, Searchable):
     """
 
     def __init__(
-        self, disk: Disk, directory: Directory, snapshot: Snapshot, writer: Writer | None, use_map: bool
+        self,
+        disk: Disk,
+        directory: Directory,
+        snapshot: Snapshot,
+        writer: Writer | None,
+        use_map: bool,
+        recheck: bool = False,
     ) -> None:
-        super().__init__(directory, snapshot)
+        super().__init__(directory, snapshot, recheck)
         self._disk = disk
         self._writer, self._use_map = writer, use_map
         self._encoder: Encoder | None = None
@@ -120,6 +124,7 @@ class Store(View, Searchable):
         *,
         version: int | None = None,
         mmap: bool = True,
+        recheck: bool = False,
         log: bool = True,
         _disk: Disk | None = None,
     ) -> Self:
@@ -135,6 +140,9 @@ class Store(View, Searchable):
         mmap : bool
             Map files into memory. False reads them instead: for file systems where others may cut files
             short, which would kill a process that has them mapped.
+        recheck : bool
+            Check what is read whenever it is used, not only the first time; see also :meth:`scrub`. Searching
+            then costs a pass over the codes more.
         log : bool
             Put small changes that follow each other into a log, which is quick. False makes each a segment, so
             that segments do not depend on when the store was opened.
@@ -148,7 +156,8 @@ class Store(View, Searchable):
         disk = _disk or Disk()
         directory = open_directory(disk, Path(path))
         if mode == "r":
-            return cls(disk, directory, open_snapshot(directory, version=version, use_map=mmap), None, mmap)
+            snapshot = open_snapshot(directory, version=version, use_map=mmap)
+            return cls(disk, directory, snapshot, None, mmap, recheck)
         refuse_nothing(directory)  # no lock file is left where there is no store
         writer = Writer(directory, use_log=log)
         try:
@@ -157,7 +166,7 @@ class Store(View, Searchable):
         except BaseException:
             writer.close()
             raise
-        return cls(disk, directory, snapshot, writer, mmap)
+        return cls(disk, directory, snapshot, writer, mmap, recheck)
 
     def close(self) -> None:
         """Release the lock and the files; arrays handed out stay valid."""
@@ -271,61 +280,19 @@ class Store(View, Searchable):
         int
             Number of items deleted; an id given twice is one item.
         """
-        with self._change() as change:
-            return change.delete(as_names(ids, change.id_kind, unique=False))
+
+        def attempt() -> int:
+            with self._change() as change:
+                return change.delete(as_names(ids, change.id_kind, unique=False))
+
+        return space.with_reserve(self._writing(), attempt)
 
     def compact(self) -> None:
-        """Rewrite everything as one segment without deleted rows; needs that much free space for a while."""
-        with self._change() as change:
-            change.merge_all()
+        """Rewrite everything as one segment without deleted rows; needs that much free space for a while.
 
-    def verify(self, deep: bool = False) -> Verification:
-        """Check the newest version on disk; CorruptStoreError names every damaged file.
-
-        Quick: sizes and headers of all files. Deep: every byte, and every cross-reference between sections.
+        Where there is less, segments are rewritten one after the other, and the version before is given up.
         """
-        result = maintenance.verify(self._place, deep)
-        if deep:
-            self._encoder = self._coder = None
-            _ = self.coder
-        return result
-
-    def backup(self, path: str | os.PathLike[str], *, link: bool = False) -> Backup:
-        """Copy the version this object sees into another directory, while writers go on.
-
-        Durable, and every copied byte checked, when it returns. Into a directory that has an earlier backup of
-        this store only what is new is copied; what was there is checked by size and header (see :meth:`verify`).
-
-        Parameters
-        ----------
-        path : path
-            New directory, or that of an earlier backup.
-        link : bool
-            Hard-link files instead of copying them where the file system allows it: quick and without space,
-            but then damage of a file is damage of both.
-        """
-        return back_up(self._disk, self._place, self._now, Path(path), link)
-
-    @staticmethod
-    def exists(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> bool:
-        """Tell whether there is a store at `path`, be it readable or damaged."""
-        try:
-            return bool(versions_among((_disk or Disk()).directory(Path(path)).list()))
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-
-    @staticmethod
-    def versions(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> list[Version]:
-        """Versions a store can be read at or repaired to, oldest first; works on damaged stores."""
-        return maintenance.versions(open_directory(_disk or Disk(), Path(path)))
-
-    @staticmethod
-    def repair(path: str | os.PathLike[str], to_version: int, *, _disk: Disk | None = None) -> int:
-        """Go back to an earlier version of a damaged store, after checking every byte of it.
-
-        It becomes a new newest version, whose number is returned; nothing is removed before the next change.
-        """
-        return maintenance.repair(open_directory(_disk or Disk(), Path(path)), to_version)
+        space.compact(self._writing(), self._change)
 
     @classmethod
     def salvage(
@@ -372,6 +339,15 @@ class Store(View, Searchable):
                 count += len(rows.codes)
         return count
 
+    def _writing(self) -> Writer:
+        _, writer = self._now, self._writer
+        if writer is None:
+            raise InvalidInputError(
+                "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
+            )
+        writer.refuse_children()
+        return writer
+
     @contextmanager
     def _change(self) -> Iterator[Change]:
         """Commit a change when the block ends well, and see it from then on; else leave no trace."""
@@ -380,12 +356,7 @@ class Store(View, Searchable):
                 "a change of this store is going on in this thread: it cannot be changed from within the iterator "
                 "that feeds it. Finish one change before the next."
             )
-        _, writer = self._now, self._writer
-        if writer is None:
-            raise InvalidInputError(
-                "this store is open for reading. Open it with Store.open(path, mode='a') to change it."
-            )
-        writer.refuse_children()
+        writer = self._writing()
         with self._changing:
             now = self._now
             self._changer = threading.get_ident()

@@ -28,10 +28,11 @@ from bilsh.store.snapshot import Snapshot
 class View(ABC):
     """An open version of a store, for reading."""
 
-    def __init__(self, directory: Directory, snapshot: Snapshot) -> None:
+    def __init__(self, directory: Directory, snapshot: Snapshot, recheck: bool) -> None:
         self._path = directory.path
         self._directory: Directory | None = directory
         self._snapshot: Snapshot | None = snapshot
+        self._recheck = recheck
 
     def __len__(self) -> int:
         return self._now.n_alive
@@ -48,6 +49,8 @@ class View(ABC):
         now = self._snapshot
         if now is None:
             raise self._closed()
+        if self._recheck:
+            now.distrust()
         return now
 
     @property

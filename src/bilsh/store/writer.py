@@ -30,8 +30,11 @@ from bilsh.store.manifest import (
     manifest_name,
 )
 from bilsh.store.rows import Layout
-from bilsh.store.snapshot import LOCK_NAME, hint, read_manifest, versions_among
+from bilsh.store.snapshot import LOCK_NAME, RESERVE_NAME, hint, read_manifest, versions_among
 from bilsh.store.tail import Tail, TailIndex
+
+RESERVE_BYTES = 64 << 10
+"""Bytes of the reserve of a small store."""
 
 
 class Writer:
@@ -260,6 +263,29 @@ class Writer:
                 keep |= read_manifest(self.directory, versions[-2]).files()
             self.discard([manifest_name(v) for v in versions[:-2]])
             self.discard([n for n in self.directory.list() if is_own_file(n) and n not in keep])
+            self._keep_reserve(sum(segment.rows for segment in newest.segments))
+
+    def _keep_reserve(self, rows: int) -> None:
+        """Hold some room back for deletions on a full disk: their bitmaps, a manifest, headers."""
+        if RESERVE_NAME in self.directory.list():
+            return
+        for part in (1, 2, 4):
+            try:
+                with self.directory.create(RESERVE_NAME) as file:
+                    file.write(bytes((RESERVE_BYTES + rows // 4) // part))
+                return
+            except OSError:
+                self.discard([RESERVE_NAME])
+
+    def make_room(self) -> None:
+        """Give up the reserve, and what only versions before the newest need."""
+        self.discard([RESERVE_NAME])
+        with contextlib.suppress(OSError):
+            versions = versions_among(self.directory.list())
+            if versions and self._lock.is_held():
+                keep = read_manifest(self.directory, versions[-1]).files()
+                self.discard([manifest_name(v) for v in versions[:-1]])
+                self.discard([n for n in self.directory.list() if is_own_file(n) and n not in keep])
 
     def discard(self, names: list[str]) -> None:
         """Remove files as far as that works; what stays is tidied later."""

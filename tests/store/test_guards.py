@@ -1,0 +1,310 @@
+"""Each guard is needed: with it an attack fails, without it the same attack destroys or falsifies something."""
+
+import os
+import shutil
+import signal
+from contextlib import suppress
+from itertools import count
+
+import pytest
+from disks import SimulatedDisk
+from makers import content, make_encoder, make_items
+from test_damage import WHERE, answers, build, judge
+
+from bilsh import Batch, BilshError, CorruptStoreError, Store, StoreBusyError
+from bilsh.store import files, log, snapshot, store, writer
+
+ENCODER = make_encoder()
+
+
+def acknowledged(where, items):
+    """Whether a store can be read and holds all of these."""
+    with Store.open(where) as reader:
+        reader.verify(deep=True)
+        missing = set(items) - set(content(reader))
+        assert not missing, f"{missing} were acknowledged"
+
+
+def nest(tmp_path):
+    kept = []
+    with Store.create(tmp_path / "store", ENCODER) as s:
+
+        def greedy():
+            for number in range(3):
+                with suppress(BilshError):
+                    s.add(make_items(300, number), ids=range(1000 * number, 1000 * number + 300))
+                    kept.extend(range(1000 * number, 1000 * number + 300))
+            yield Batch(make_items(1), [5000])
+
+        with suppress(BilshError, RuntimeError):
+            s.add(greedy())
+            kept.append(5000)
+    acknowledged(tmp_path / "store", kept)
+
+
+def steal_the_lock(tmp_path, *, small=True):
+    kept = []
+    one = Store.create(tmp_path / "store", ENCODER)
+    for number in range(4 if small else 1):
+        one.add(make_items(1, number), ids=[number])
+        kept.append(number)
+    (tmp_path / "store" / "lock").unlink()
+    two = Store.open(tmp_path / "store", "a")
+    for number in range(10, 14):
+        two.add(make_items(1, number), ids=[number])
+        kept.append(number)
+    for number in range(20, 24):
+        with suppress(StoreBusyError, OSError):
+            one.add(make_items(1, number), ids=[number])
+            kept.append(number)
+    one.close()
+    two.close()
+    acknowledged(tmp_path / "store", kept)
+
+
+def share_no_lock(tmp_path, *, turns="1122121"):
+    """Writers of a file system without flock take turns; each small change may be a record of a log."""
+    kept = []
+    Store.create(tmp_path / "store", ENCODER).close()
+    writers = {turn: Store.open(tmp_path / "store", "a") for turn in "12"}
+    for number, turn in enumerate(turns):
+        for item in (10 * number, 10 * number + 1, 10 * number + 2):
+            try:
+                writers[turn].add(make_items(1, item), ids=[item])
+                kept.append(item)
+            except StoreBusyError:
+                writers[turn].close()
+                writers[turn] = Store.open(tmp_path / "store", "a")
+    acknowledged(tmp_path / "store", kept)
+
+
+def grow_a_log(tmp_path):
+    """Two writers see the same log; the one that made it appends, then the other commits."""
+    kept = []
+    one = Store.create(tmp_path / "store", ENCODER)
+    for number in range(4):
+        one.add(make_items(1, number), ids=[number])
+        kept.append(number)
+    two = Store.open(tmp_path / "store", "a")
+    for number, s in ((10, one), (11, two), (12, one)):
+        with suppress(StoreBusyError, OSError):
+            s.add(make_items(1, number), ids=[number])
+            kept.append(number)
+    acknowledged(tmp_path / "store", kept)
+
+
+def come_between(tmp_path):
+    """Another writer takes over while a record is written."""
+    kept = []
+    one = Store.create(tmp_path / "store", ENCODER)
+    for number in range(4):
+        one.add(make_items(1, number), ids=[number])
+        kept.append(number)
+    append = log.LogWriter.append
+
+    def slow(self, record):
+        log.LogWriter.append = append
+        (tmp_path / "store" / "lock").unlink()
+        with Store.open(tmp_path / "store", "a") as two:
+            two.add(make_items(1, 50), ids=[50])
+            kept.append(50)
+        append(self, record)
+
+    log.LogWriter.append = slow
+    try:
+        with suppress(StoreBusyError):
+            one.add(make_items(1, 51), ids=[51])
+            kept.append(51)
+    finally:
+        log.LogWriter.append = append
+    acknowledged(tmp_path / "store", kept)
+
+
+def link_the_lock(tmp_path):
+    (tmp_path / "victim").write_bytes(b"precious" * 20)
+    with Store.create(tmp_path / "store", ENCODER) as s:
+        s.add(make_items(1))
+    (tmp_path / "store" / "lock").unlink()
+    (tmp_path / "store" / "lock").symlink_to(tmp_path / "victim")
+    with suppress(CorruptStoreError), Store.open(tmp_path / "store", "a") as s:
+        s.add(make_items(1))
+    assert (tmp_path / "victim").read_bytes() == b"precious" * 20
+
+
+def copy_the_store(tmp_path):
+    with Store.create(tmp_path / "store", ENCODER) as s:
+        s.add(make_items(1), ids=[0])
+        shutil.copytree(tmp_path / "store", tmp_path / "copy", copy_function=os.link)
+        s.add(make_items(400), ids=range(1, 401))
+    acknowledged(tmp_path / "copy", [0])
+
+
+def fork_and_close(tmp_path):
+    s = Store.create(tmp_path / "store", ENCODER)
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        s.close()
+        Store.open(tmp_path / "store", "a").close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def turn_back_the_clock(tmp_path):
+    with Store.create(tmp_path / "store", ENCODER) as s:
+        manifest = s._now.stored
+        with suppress(BilshError), s._writer.change():
+            s._writer.commit(snapshot.replace(manifest, version=2, time=-5), base=1)
+    acknowledged(tmp_path / "store", [])
+
+
+def flip_a_record(tmp_path):
+    """Every bit of the last record of a log, one by one."""
+    disk = SimulatedDisk()
+    build(disk, WHERE, "int log")
+    whole, expected = disk.files(WHERE), answers(disk)
+    whole.pop("lock")
+    (name,) = (name for name in whole if name.startswith("l-"))
+    end = len(whole[name].rstrip(b"\0"))
+    for place in range(end - 60, end):
+        for bit in range(8):
+            data = bytearray(whole[name])
+            data[place] ^= 1 << bit
+            assert judge(whole | {name: bytes(data)}, expected, {name})
+
+
+def zero_a_record(tmp_path):
+    """A record in the middle of a log loses a byte: what follows must not be forgotten."""
+    disk = SimulatedDisk()
+    build(disk, WHERE, "int log")
+    whole, expected = disk.files(WHERE), answers(disk)
+    whole.pop("lock")
+    (name,) = (name for name in whole if name.startswith("l-"))
+    data = bytearray(whole[name])
+    data[128 + 20] = 0
+    assert judge(whole | {name: bytes(data)}, expected, {name})
+
+
+def unshared(monkeypatch):
+    monkeypatch.setattr(files.fcntl, "flock", lambda fd, how: None)
+
+
+def unchecked_newest(monkeypatch):
+    unshared(monkeypatch)
+    monkeypatch.setattr(writer.Writer, "_check_base", lambda self, base: None)
+
+
+def unchecked_lock(monkeypatch):
+    monkeypatch.setattr(files.Lock, "is_held", lambda self: True)
+    monkeypatch.setattr(writer, "versions_among", lambda names: snapshot.versions_among(names)[:1])
+
+
+def unnested(monkeypatch):
+    class Patient:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+    begin = store.Store.__init__
+
+    def careless(self, *args, **options):
+        begin(self, *args, **options)
+        self._changing = Patient()
+
+    monkeypatch.setattr(store.Store, "__init__", careless)
+    monkeypatch.setattr(store.threading, "get_ident", count(1).__next__)
+    monkeypatch.setattr(writer.Writer, "_check_base", lambda self, base: None)
+
+
+def open_anything(monkeypatch):
+    monkeypatch.setattr(files.os, "O_NOFOLLOW", 0)
+
+
+def note_of_no_place(monkeypatch):
+    monkeypatch.setattr(files.Directory, "identity", lambda self: 7)
+
+
+def close_only(monkeypatch):
+    monkeypatch.setattr(files.Lock, "_flock", staticmethod(lambda fd, how: None))
+
+
+def write_anything(monkeypatch):
+    def believe(data, name):
+        class Same:
+            def __eq__(self, other):
+                return True
+
+            __hash__ = None
+
+        return Same()
+
+    monkeypatch.setattr(writer, "decode_manifest", believe)
+
+
+def plain_bytes(monkeypatch):
+    """Seven bits to a byte, but zero is zero: a flipped bit may look like a byte that was never written."""
+    plain = list(range(128))
+    monkeypatch.setattr(log, "_BYTE", plain)
+    monkeypatch.setattr(log, "_VALUE", [*plain, *[0xFF] * 128])
+    monkeypatch.setattr(log, "_BYTES", log.np.array(plain, dtype=log.np.uint8))
+    monkeypatch.setattr(log, "_VALUES", log.np.array([*plain, *[0xFF] * 128], dtype=log.np.uint64))
+
+
+MUTANTS = {
+    "changes nest": (unnested, nest, None),
+    "the base is not checked": (unchecked_newest, share_no_lock, unshared),
+    "the lock is not looked at again": (unchecked_lock, steal_the_lock, None),
+    "the log is not looked at before a commit": (
+        lambda m: (unshared(m), m.setattr(writer.Writer, "_check_log", lambda self, seen: None)),
+        grow_a_log,
+        unshared,
+    ),
+    "nobody looks again after a record": (
+        lambda m: m.setattr(writer.Writer, "_check_base", first_only(writer.Writer._check_base)),
+        come_between,
+        None,
+    ),
+    "links are followed": (open_anything, link_the_lock, None),
+    "notes hold for copies": (note_of_no_place, copy_the_store, None),
+    "a closed lock is not released": (close_only, fork_and_close, None),
+    "manifests are not read back": (write_anything, turn_back_the_clock, None),
+    "records have plain bytes": (plain_bytes, flip_a_record, None),
+    "a torn record may be followed by others": (
+        lambda m: m.setattr(log, "_nothing_behind", lambda data, at, version: None),
+        zero_a_record,
+        None,
+    ),
+}
+
+
+def first_only(check):
+    """The check before a record, and none after it."""
+    calls = []
+
+    def checked(self, base):
+        calls.append(base)
+        if len(calls) % 2 or self._failed is None:
+            check(self, base)
+
+    return checked
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_with_its_guard_a_store_withstands(name, tmp_path, monkeypatch):
+    _, attack, setting = MUTANTS[name]
+    if setting:
+        setting(monkeypatch)
+    attack(tmp_path)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_without_its_guard_the_attack_succeeds(name, tmp_path, monkeypatch):
+    disarm, attack, _ = MUTANTS[name]
+    disarm(monkeypatch)
+    with pytest.raises((AssertionError, BilshError, OSError)):
+        attack(tmp_path)
