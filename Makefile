@@ -9,7 +9,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test lint types tests test-slow torture stubs bench bench-quick clean
+.PHONY: setup demo test lint types tests claims results test-slow torture stubs bench bench-quick clean
 
 setup: $(VENV)/.built
 
@@ -41,6 +41,14 @@ types: setup
 
 tests: setup
 	$(BIN)/python -m pytest --cov --cov-report=term
+
+# Every number in README and docs that a command produces, produced again; minutes, with MNIST in BILSH_DATA.
+claims: setup
+	$(BIN)/python -m pytest tests/claims -m "slow or not slow"
+
+# What the repository keeps of `bilsh reproduce ... --output results`: a table and a picture per figure, and their page.
+results: setup
+	$(BIN)/python -c "from bilsh.experiments import FIGURES, publish; publish('results', 'docs/results', FIGURES)"
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow

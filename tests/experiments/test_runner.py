@@ -11,7 +11,7 @@ from bilsh.experiments import FIGURES, Inputs, peers, plots, reproduce
 from bilsh.experiments.base import Experiment
 from bilsh.experiments.beyond_shown import peer_findings
 from bilsh.experiments.figures import explain, write_report
-from bilsh.experiments.publish import publish, read_kept
+from bilsh.experiments.kept import publish, read_kept
 from bilsh.experiments.runner import read_record, run, to_csv, write_record
 
 

@@ -134,7 +134,7 @@ def test_a_query_is_answered_alone_as_in_a_batch(make, k, rule, n_jobs, level):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_misses_stay_below_delta(seed):
-    """Each true neighbour is lost with probability at most delta, whatever the data (hypergeometric rule).
+    """Each of the nearest codes is lost with probability at most delta, whatever the data (hypergeometric rule).
 
     Losses of one query's neighbours share their bits, so one neighbour per query counts, with codes of its
     own: 500 independent trials. Fails by chance with probability below 1e-6 where the rule just holds, and is

@@ -124,3 +124,58 @@ def test_mismatched_arguments_are_refused():
     for row in (-1, 4):
         with pytest.raises(ValueError, match=f"rows must be from 0 to 4 - 1; got {row}"):
             _native.score_rows(weights, bias, [codes], np.full((3, 1), row))
+
+
+def awkward(rng, kind, n_queries, n_bits):
+    """Weights that make it hard to tell scores apart by small integers."""
+    weights = rng.standard_normal((n_queries, n_bits), dtype=np.float32)
+    if kind == "ties":
+        return np.sign(weights)
+    if kind == "one giant":
+        weights[:, 0] = 1e6
+    elif kind == "all but one zero":
+        weights[:, 1:] = 0
+    elif kind == "zero":
+        weights[:] = 0
+    elif kind == "tiny":
+        weights *= np.float32(1e-39)
+    elif kind == "huge":
+        weights *= np.float32(1e34)
+    return weights
+
+
+KINDS = ["normal", "ties", "one giant", "all but one zero", "zero", "tiny", "huge"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("n", "n_bits", "edges"), [(2048, 64, []), (3001, 100, [3]), (2500, 8200, [100, 900]), (9000, 33, [])]
+)
+def test_many_rows_are_told_apart_as_if_all_were_scored(n, n_bits, edges, kind, level):
+    """So many rows that they are first looked at by digits; the answer is that of the scores of all."""
+    rng = np.random.default_rng(n)
+    codes = np.packbits(rng.random((n, n_bits)) < 0.5, axis=1, bitorder="little")
+    codes[n // 2 :: 3] = codes[n // 3]  # equal scores, told apart by id
+    weights, bias = awkward(rng, kind, 3, n_bits), rng.standard_normal(3, dtype=np.float32)
+    ids, living = rng.permutation(n) * 2 - 9, rng.random(n) < 0.9
+    slabs, alive = cut(codes, edges), np.packbits(living, bitorder="little")
+    _native.force_level(level)
+    scores = _native.scores(weights, bias, slabs)
+    for k, n_jobs in [(1, 1), (10, 2), (700, 3)]:
+        found_ids, found = _native.score_top_k(weights, bias, slabs, k, ids, alive, n_jobs)
+        for row, to_all in enumerate(scores):
+            order = np.lexsort((ids, -to_all))
+            order = order[living[order]][:k]
+            np.testing.assert_array_equal(found_ids[row], ids[order])
+            np.testing.assert_array_equal(found[row], to_all[order])
+
+
+def test_weights_that_are_no_numbers_are_left_to_the_scores():
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 256, (4000, 8), dtype=np.uint8)
+    weights = rng.standard_normal((1, 64), dtype=np.float32)
+    weights[0, 5] = np.inf
+    scores = _native.scores(weights, np.zeros(1, np.float32), [codes])
+    _, found = _native.score_top_k(weights, np.zeros(1, np.float32), [codes], 5)
+    np.testing.assert_array_equal(found[0], -np.sort(-scores[0])[:5])

@@ -1,5 +1,7 @@
 """Search against a loop over everything: modes, filters, ties, several segments, deleted rows, re-ranking."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from sklearn.datasets import load_digits
 
 import bilsh
 from bilsh.codes import slab_widths
+from bilsh.encoders.foreign import ForeignCoder, GivenMap
 from bilsh.search.pruning import prefix_limits
 from bilsh.search.scan import rows_of
 from bilsh.search.searchable import Searchable, View
@@ -31,8 +34,10 @@ class Parts(Searchable):
     """Several segments searched as one set of items."""
 
     def __init__(self, parts, n_bytes, encoder=None):
-        coder = None if encoder is None else encoder.coder_
-        self.view = View(parts, 8 * n_bytes if coder is None else coder.n_bits, coder)
+        if encoder is None:
+            as_they_lie = GivenMap(np.arange(8 * n_bytes, dtype=np.int32))
+            coder = replace(ForeignCoder.of(8 * n_bytes), projection=as_they_lie)
+        self.view = View(parts, coder if encoder is None else encoder.coder_)
 
     def _view(self):
         return self.view

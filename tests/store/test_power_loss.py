@@ -21,7 +21,9 @@ STEPS = (
     lambda store: store.add(make_items(4, 2), ids=[40, 30, 20, 10]),
     lambda store: store.delete([30, 1]),
     lambda store: store.upsert(make_items(2, 3), ids=[40, 77]),
-    lambda store: store.add_codes(ENCODER.transform(make_items(2, 4)), vectors=make_items(2, 4)),
+    lambda store: store.add_codes(
+        ENCODER.transform(make_items(2, 4)), vectors=make_items(2, 4), fingerprint="unchecked"
+    ),
     lambda store: store.delete([2, 10]),
     lambda store: store.compact(),
     lambda store: store.delete([20]),

@@ -76,7 +76,7 @@ def test_vectors_are_kept(tmp_path, kind):
     encoder = AngleEncoder(n_bits=16, random_state=0).fit(X)
     with Store.create(tmp_path / "store", encoder, keep_vectors=kind) as store:
         store.add(X[:4])
-        store.add_codes(encoder.transform(X[4:]), vectors=X[4:])
+        store.add_codes(encoder.transform(X[4:]), vectors=X[4:], fingerprint=encoder.fingerprint)
         expected = X.reshape(6, N_FEATURES).astype(kind)
         np.testing.assert_array_equal(store.get(range(6)).vectors, expected)
         np.testing.assert_array_equal(np.vstack([segment.vectors for segment in store.segments]), expected)
@@ -94,7 +94,10 @@ def test_streams_and_arrays_store_the_same(tmp_path, monkeypatch):
         lambda s: s.add(np.load(tmp_path / "X.npy", mmap_mode="r"), ids.tolist(), metadata=notes),
         lambda s: s.add(Batch(X[p], ids[p], notes[p]) for p in parts),
         lambda s: s.add([Batch(X[p].tolist(), ids[p].tolist(), notes[p]) for p in parts[1:]], n_jobs=2),
-        lambda s: s.add_codes(Batch(ENCODER.transform(X[p]), ids[p], notes[p]) for p in parts[1:]),
+        lambda s: s.add_codes(
+            (Batch(ENCODER.transform(X[p]), ids[p], notes[p]) for p in parts[1:]),
+            fingerprint=ENCODER.fingerprint,
+        ),
         lambda s: s.upsert((Batch(X[p], ids[p], notes[p]) for p in parts), n_jobs=2),
     ]
     found = []
@@ -118,7 +121,7 @@ def test_a_stream_may_use_one_buffer_again(store):
             yield Batch(buffer)
         buffer[:] = 0
 
-    store.add_codes(stream())
+    store.add_codes(stream(), fingerprint="unchecked")
     np.testing.assert_array_equal(store.get(range(9)).codes, codes)
 
 

@@ -13,6 +13,8 @@ from bilsh.cli.progress import Progress
 from bilsh.cli.words import for_users
 from bilsh.errors import DataNotFoundError, InvalidInputError
 
+MEANINGS = {"unknown": None, "sign": "sign", "rotation": "sign of a rotation"}
+
 
 def info(store: StorePath) -> None:
     """Tell what a store holds and how it was made.
@@ -230,20 +232,44 @@ def import_(
         Path | None, typer.Option(help="Encoder file that made the codes; default: the one beside them.")
     ] = None,
     ids: IdFile = None,
+    bits: Annotated[
+        int | None, typer.Option(min=1, help="Codes made elsewhere: their length, if not whole bytes.")
+    ] = None,
+    meaning: Annotated[
+        Literal["unknown", "sign", "rotation"],
+        typer.Option(
+            help="Codes made elsewhere: a bit is the sign of a value (then values can be queries), or that of a "
+            "rotated vector (then answers carry similarities)."
+        ),
+    ] = "unknown",
+    highest_first: Annotated[
+        bool,
+        typer.Option(
+            "--highest-first", help="Bits are packed as numpy.packbits does by default: highest first."
+        ),
+    ] = False,
+    trust: Annotated[
+        bool,
+        typer.Option("--trust", help="The codes are those of the store's encoder, though no file says so."),
+    ] = False,
 ) -> None:
-    """Put ready codes into a store: what `bilsh export` wrote, or codes of a saved encoder; all of them, or none.
+    """Put ready codes into a store, all of them or none: what `bilsh export` wrote, or codes made elsewhere.
 
     Do not import .faiss files from strangers: FAISS trusts its files.
 
     \b
     Examples:
       bilsh import photos.faiss -o store/
-      bilsh import codes.npy -o store/ --encoder my.encoder --ids ids.txt
+      bilsh import codes.npy -o store/ --encoder my.encoder
+      bilsh import model_bits.npy -o store/ --ids ids.txt --meaning sign --highest-first
     """
     from bilsh.workflows.imports import import_codes
 
     with Progress() as progress:
-        done = import_codes(source, output, encoder=encoder, ids=ids, progress=progress)
+        done = import_codes(
+            source, output, encoder=encoder, ids=ids, n_bits=bits, bits=MEANINGS[meaning],
+            highest_first=highest_first, trust=trust, progress=progress,
+        )  # fmt: skip
     for message in done.notes:
         show.note(f"note: {message}")
     show.result(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import erf
-from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bilsh.encoders.calibration import Calibration, Floats, Values, Weights, signed
-from bilsh.theory.scores import ScoreLaw
+from bilsh.theory.scores import ScoreLaw, sign_law
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder
@@ -19,8 +17,7 @@ SHORTEST = 0.1
 """Lengths of projection vectors below are taken for this one; they are rare."""
 
 
-_PHASES = 128
-"""Projections that stand for all of a query."""
+_FRACTIONS = np.concatenate([np.geomspace(1e-4, 0.02, 16)[:-1], np.linspace(0.02, 0.8, 60)])
 
 
 class AngleCalibration(Calibration):
@@ -70,20 +67,9 @@ class AngleCalibration(Calibration):
 
     @cached_property
     def score_law(self) -> ScoreLaw:
-        """The query's projections are Gaussian; an item at angle theta has a 1 with probability Phi(u cot theta)."""
-        u = np.array([NormalDist().inv_cdf((i + 0.5) / _PHASES) for i in range(_PHASES)])
-        fraction = np.linspace(0.0, 0.5, 65)[1:]
-
-        def probability(number: int) -> Floats:
-            return _normal_cdf(u / np.tan(np.pi * fraction[number]))
-
-        bits = self.effective_bits(fraction)
-        return ScoreLaw.from_bits(fraction, 2 * u, 0.5, (u >= 0).astype(np.float64), probability, bits)
+        """Law of a query that weighs bits by its projections on unit vectors."""
+        return sign_law(_FRACTIONS, self.effective_bits(_FRACTIONS))
 
     def unrelated_bits(self) -> Floats:
         """Signs of unrelated items are even."""
         return np.full(self.n_bits, 0.5)
-
-
-def _normal_cdf(z: Floats) -> Floats:
-    return np.array([0.5 * (1 + erf(value / np.sqrt(2))) for value in z])

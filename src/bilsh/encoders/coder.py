@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
+from bilsh.codes import BitOrder
 from bilsh.encoders import file
 from bilsh.errors import InvalidInputError
 from bilsh.projections import LinearMap, Plan
@@ -101,6 +102,16 @@ class Coder:
     def scale(self) -> float:
         """Factor between the projection's outputs and the values that are quantised."""
         return 1.0
+
+    @property
+    def tells(self) -> bool:
+        """Whether distances between its codes mean something beyond themselves."""
+        return True
+
+    @cached_property
+    def order(self) -> BitOrder | None:
+        """Permutation under which codes that were made elsewhere are kept; None for its own."""
+        return None
 
     @property
     def parameter_bytes(self) -> int:
@@ -274,9 +285,7 @@ class AngleCoder(Coder):
 
     def exact(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
         """Angles between centred descriptors."""
-        a, b = ((part.astype(np.float64) - self.mean).reshape(len(part), -1) for part in (A, B))
-        norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
-        return np.arccos(np.clip(a @ b.T / np.where(norms > 0, norms, 1.0), -1.0, 1.0))
+        return angles(A - self.mean, B - self.mean)
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the mean."""
@@ -372,6 +381,13 @@ class KernelCoder(Coder):
         super().__setstate__(state)
         kernel = kernel_named(self.params["kernel"], self.params["nu"], self.n_features)
         object.__setattr__(self, "kernel", kernel)
+
+
+def angles(A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+    """Angles (n, m) between descriptors, all against all."""
+    a, b = (part.astype(np.float64).reshape(len(part), -1) for part in (A, B))
+    norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
+    return np.arccos(np.clip(a @ b.T / np.where(norms > 0, norms, 1.0), -1.0, 1.0))
 
 
 CODERS: dict[str, type[Coder]] = {"angle": AngleCoder, "kernel": KernelCoder}

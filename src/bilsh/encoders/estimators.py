@@ -132,7 +132,8 @@ class KernelEncoder(Encoder):
     bandwidth : float or "auto", default="auto"
         :math:`\sigma`. "auto" is the paper's rule on a sample: the mean distance to the 50th neighbour becomes 1.
     thresholds : {"zero", "random"}, default="zero"
-        t = 0 for every bit, or t ~ U[-1, 1] as in the paper. Zero carries 1.8 times the information per bit.
+        t = 0 for every bit, or t ~ U[-1, 1] as in the paper. Zero tells 1.1 to 2.1 times as much
+        per bit, the more the farther (:func:`bilsh.theory.fisher_information`).
     quadrature : bool or "auto", default="auto"
         A second bit per projection, at b - pi/2 (zero thresholds only). "auto": when n_bits exceeds the dimension.
     nu : float, optional

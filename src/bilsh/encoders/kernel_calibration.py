@@ -11,7 +11,6 @@ import numpy as np
 from bilsh import theory
 from bilsh.encoders.calibration import Calibration, Floats, Values, Weights
 from bilsh.encoders.likelihood import BitLikelihood
-from bilsh.theory._series import SUPREMUM
 from bilsh.theory.orthogonality import linear_covariance
 from bilsh.theory.scores import ScoreLaw
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 _SCALES = np.geomspace(0.02, 40.0, 40)
 """Distances (bandwidth 1) at which variances are computed; between them they are interpolated."""
 
+_SCORED = np.concatenate([np.geomspace(0.02, 0.5, 16)[:-1], np.geomspace(0.5, 8.0, 40)])
 _FINE = np.geomspace(1e-4, 60.0, 1000)
 
 
@@ -113,8 +113,9 @@ class KernelCalibration(Calibration):
     @cached_property
     def score_law(self) -> ScoreLaw:
         """By quadrature over the phases, thresholds and lengths of the bits."""
-        scale = self.kernel.distance(np.linspace(0.0, SUPREMUM[self.thresholds], 66)[1:-1], self.thresholds)
-        fraction = self._mismatch(scale)
+        fraction = self._mismatch(_SCORED)
+        rising = np.concatenate([[True], np.diff(fraction) > 1e-7])
+        scale, fraction = _SCORED[rising], fraction[rising]
         return self._likelihood.score_law(scale, fraction, self.effective_bits(fraction))
 
     def unrelated_bits(self) -> Floats:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bilsh.encoders.calibration import Floats, Values, Weights
 from bilsh.projections.kernels import Kernel
-from bilsh.theory.scores import ScoreLaw
+from bilsh.theory.scores import ORDERS, PHASES, ScoreLaw, cosine_law
 
 NEAR, FAR = 1.0, 1.6
 """Distances, in bandwidths, between which the likelihood ratio decides: a neighbour's, and a little beyond."""
@@ -28,8 +28,8 @@ SHORTEST = 0.1
 """Lengths below are taken for this one: the series of shorter ones would need more orders, and they are rare."""
 
 _BINS = 4096
-_KINDS, _PHASES = 32, 128
-"""Bits, and phases of each, that stand for all where the law of scores is integrated."""
+_THRESHOLDS = (np.arange(16) + 0.5) / 8 - 1
+"""Random thresholds that stand for all of them."""
 _LEVELS = 16
 _ORDERS: Floats = np.arange(1.0, 40.0)
 _NOTHING = 1e-6
@@ -74,25 +74,18 @@ class BitLikelihood:
         return self._alpha / np.pi
 
     def score_law(self, scale: Floats, fraction: Floats, hamming_bits: Floats) -> ScoreLaw:
-        """Law of scores at distances `scale`, where the expected fractions are `fraction`.
-
-        Bits of all thresholds and lengths, in a sample of some dozen that stand for all, times phases all around.
-        """
-        n = len(self._alpha)
-        chosen = np.linspace(0, n - 1, min(n, _KINDS)).astype(np.int64)
-        if self._lengths is not None:
-            chosen = np.argsort(self._lengths, kind="stable")[chosen]
-        alpha = self._alpha[chosen, None]
-        length = None if self._lengths is None else self._lengths[chosen, None]
-        u = np.linspace(0, 2 * np.pi, _PHASES, endpoint=False)[None]
-        set_, clear = self._log_ratios(u, alpha, length)
-        own = (np.cos(u) - np.cos(alpha) >= 0).astype(np.float64)
-        unrelated = np.broadcast_to(alpha / np.pi, own.shape)
-
-        def probability(number: int) -> Floats:
-            return self._probability(u, alpha, length, float(scale[number]))
-
-        return ScoreLaw.from_bits(fraction, set_ - clear, unrelated, own, probability, hamming_bits)
+        """Law of scores at distances `scale`, where the expected fractions are `fraction`."""
+        zero = bool((self._alpha == np.pi / 2).all())
+        alphas = np.full(1, np.pi / 2) if zero else np.arccos(-_THRESHOLDS)
+        _, groups = self._levels()
+        ratios = [[self._log_ratios(PHASES, alpha, length) for alpha in alphas] for length in groups]
+        weights = np.array([[set_ - clear for set_, clear in row] for row in ratios])
+        if self._lengths is None:
+            kernels = self._kernel.value(np.multiply.outer(scale, ORDERS).ravel()).reshape(len(scale), 1, -1)
+        else:
+            reach = np.multiply.outer(scale, np.multiply.outer(np.array(groups, dtype=np.float64), ORDERS))
+            kernels = np.exp(-0.5 * np.square(reach))
+        return cosine_law(fraction, hamming_bits, kernels, alphas, weights)
 
     @cached_property
     def _curves(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -17,7 +17,7 @@ from bilsh.codes import hamming, unpack
 from bilsh.encoders.calibration import Weights
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.neighbourhood import MAX_SAMPLE_BYTES, sample_rows
-from bilsh.theory.sampling import FEWEST_QUERIES, ITEMS, QUERIES, learn
+from bilsh.theory.sampling import FEWEST_QUERIES, learn, sample_sizes
 from bilsh.theory.scores import score_ratios
 
 Floats = NDArray[np.float64]
@@ -32,11 +32,10 @@ def with_hits(coder: _C, X: Any, rng: np.random.Generator) -> _C:
     affordable = min(
         MAX_SAMPLE_BYTES // (8 * coder.n_features), MAX_MULTIPLY_ADDS // coder.projection.multiply_adds
     )
-    n_rows = min(X.shape[0], QUERIES + ITEMS, affordable)
-    n_queries = min(QUERIES, n_rows // 5)
+    n_queries, n_items = sample_sizes(min(X.shape[0], affordable), coder.n_bits)
     if n_queries < FEWEST_QUERIES:
         return coder
-    rows = sample_rows(X, n_rows, rng).reshape(-1, *coder.input_shape)
+    rows = sample_rows(X, n_queries + n_items, rng).reshape(-1, *coder.input_shape)
     queries, items = rows[:n_queries], rows[n_queries:]
     calibration, codes = coder.calibration, coder.encode(items)
     values = coder.values(queries)
@@ -44,11 +43,15 @@ def with_hits(coder: _C, X: Any, rng: np.random.Generator) -> _C:
     observed = hamming(coder.quantize(values), codes) / coder.n_bits
     weights, bias = calibration.score_weights(values)
     scores = _native.scores(weights, bias, [codes], 1).astype(np.float64)
+    scores = np.hstack([scores, scores.mean(axis=1, keepdims=True)])
     by_score = score_fractions(coder, values, (weights, bias), scores)
+    bits = coder.n_bits
     return replace(
         coder,
-        hits=learn(observed, exact, coder.n_bits, calibration.effective_bits),
-        score_hits=learn(by_score, exact, coder.n_bits, calibration.score_law.effective_bits),
+        hits=learn(observed, exact, observed.mean(axis=1), bits, calibration.effective_bits),
+        score_hits=learn(
+            by_score[:, :-1], exact, by_score[:, -1], bits, calibration.score_law.effective_bits
+        ),
     )
 
 

@@ -68,7 +68,7 @@ def estimate(
 ) -> Estimate:
     r"""Similarity of two items, or of many pairs, from their codes.
 
-    The fraction of differing bits is turned back by the inverse of Lemma 2 (eq. 9), for angle codes of eq. 2.
+    The fraction of differing bits is turned back by the inverse of Lemma 2, for angle codes of eq. 2.
 
     Parameters
     ----------

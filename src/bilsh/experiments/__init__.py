@@ -7,5 +7,6 @@ figure has a module: a pure function configuration -> tables, a plot and finding
 from bilsh.experiments.base import Experiment, Finding, tables_of
 from bilsh.experiments.figures import FIGURES, Outcome, reproduce
 from bilsh.experiments.inputs import Inputs
+from bilsh.experiments.kept import publish
 
-__all__ = ["FIGURES", "Experiment", "Finding", "Inputs", "Outcome", "reproduce", "tables_of"]
+__all__ = ["FIGURES", "Experiment", "Finding", "Inputs", "Outcome", "publish", "reproduce", "tables_of"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+import bilsh
 from bilsh.evaluation import mean_average_precision
 from bilsh.experiments.base import (
     Done,
@@ -114,7 +115,7 @@ def _precisions(config: Config, repetition: int, lengths: dict[str, int], inputs
     rows: Rows = []
     for method, bits in lengths.items():
         encoder = makers[method](bits, config.protocol.seed + repetition)
-        fitted(encoder, X, None if encoder.kind == "angle" else FIT_ROWS)
+        fitted(encoder, X, None if isinstance(encoder, bilsh.AngleEncoder) else FIT_ROWS)
         codes = encoder.transform(X)
         for query in (HAMMING, ASYMMETRIC):
             ranking = ranked(encoder, X, codes, truth, asymmetric=query == ASYMMETRIC, jobs=inputs.jobs)
@@ -205,5 +206,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     kept=("bits", "time", "peers", "copies"),
     timed=True,
-    revision=3,
+    revision=4,
 )

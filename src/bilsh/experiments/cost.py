@@ -217,4 +217,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     kept=("cost",),
     timed=True,
+    revision=2,
 )

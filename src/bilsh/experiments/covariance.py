@@ -189,7 +189,7 @@ def findings(tables: Tables) -> list[Finding]:
     inside, outside = (sum(column(rows, name)) for name in ("inside", "outside"))
     kept_inside, kept_outside = (sum(column(rows, name)) for name in ("inside_below", "outside_below"))
     texts = [
-        f"{r['curve']} exceeds it by up to {r['largest_excess']:.4f}"
+        f"{r['curve']} exceeds it by up to {r['largest_excess']:.2g}"
         for r in rows
         if r["largest_excess"] > 1e-12
     ]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 import bilsh
 from bilsh import datasets, evaluation
 from bilsh.errors import optional
+from bilsh.experiments import plots
 from bilsh.files import replace_file
 
 TABLE_BITS = 256
@@ -122,33 +123,31 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def picture(rows: Sequence[Row], path: Path) -> None:
-    """Save mean average precision and recall against bits: the paper's methods dashed, ours solid."""
-    plt = _pyplot()
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    """Save mean average precision and recall against bits: the paper's dashed, ours solid, names at the ends."""
+    figure, panels = plots.panels(1, 2, width=5.8, height=4.5)
     for axes, value, label in (
-        (panels[0], "precision", "mean average precision"),
-        (panels[1], "recall", f"recall@{RECALL_AT}"),
+        (panels[0, 0], "precision", "mean average precision"),
+        (panels[0, 1], "recall", f"recall@{RECALL_AT}"),
     ):
+        lengths = sorted({row.n_bits for row in rows})
+        axes.set(xscale="log", xlabel="bits", ylabel=label, ylim=(0, 1))
+        axes.set_xlim(0.9 * lengths[0], 5 * lengths[-1])
+        axes.set_xticks(lengths, [f"{n_bits:,}" for n_bits in lengths])
+        axes.minorticks_off()
         for name in dict.fromkeys(row.method for row in rows):
             line = [row for row in rows if row.method == name]
-            axes.plot(
-                [row.n_bits for row in line],
-                [getattr(row, value) for row in line],
-                marker="o",
-                markersize=4,
-                linestyle="--" if line[0].paper else "-",
-                linewidth=1.2 if line[0].paper else 2.2,
-                label=name,
-            )
-        axes.set(xscale="log", xlabel="bits", ylabel=label)
-        axes.set_xticks(PICTURE_BITS, [f"{n_bits:,}" for n_bits in PICTURE_BITS])
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[1].legend(fontsize=8, frameon=False)
-    figure.suptitle("Digits, 8 x 8, paper's protocol")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+            style = plots.method_style(name)
+            if line[0].paper:
+                style = style | {"linestyle": "--", "linewidth": 1.2}
+            points = [row.n_bits for row in line], [getattr(row, value) for row in line]
+            axes.plot(*points, marker="o", markersize=4, label=name, **style)
+        figure.canvas.draw()
+        plots.label_lines(axes)
+    shown = [row for row in rows if row.n_bits == TABLE_BITS]
+    paper, ours = (max(row.precision for row in shown if row.paper == which) for which in (True, False))
+    panels[0, 0].set(title=f"{TABLE_BITS} bits: ours {ours:.2f}, the paper's best {paper:.2f}")
+    panels[0, 1].set(title="digits, 8 x 8, the paper's protocol")
+    plots.save(figure, path.with_suffix(""), formats=("png",))
 
 
 def neighbours(images: NDArray[Any], queries: NDArray[Any], hits: bilsh.Neighbors, path: Path) -> None:

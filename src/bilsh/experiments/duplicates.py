@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import bilsh
 from bilsh.encoders.base import Encoder
 from bilsh.evaluation import Neighborhoods, exact_neighbors, rank_codes, rank_scores, recall_at_k
 from bilsh.experiments.base import Rows
@@ -46,7 +47,7 @@ def duplicate_rows(
         for n_bits in bits:
             encoder = candidate.make(n_bits, seed)
             # Sign codes subtract the mean of the data, so they need a larger sample than kernel codes.
-            fitted(encoder, X, FIT_ROWS if encoder.kind == "kernel" else 16 * FIT_ROWS)
+            fitted(encoder, X, 16 * FIT_ROWS if isinstance(encoder, bilsh.AngleEncoder) else FIT_ROWS)
             codes = encoder.transform(X)
             for kind, (originals, queries) in copies.items():
                 truth = Neighborhoods.from_ids(originals[:, None])

@@ -92,7 +92,11 @@ def plot(tables: Tables) -> Any:
     axes[0, 0].legend(loc="upper right")
     for panel, kind in zip(axes[0, len(lengths) :], kinds, strict=True):
         draw_copies(panel, select(tables["copies"], copy=kind))
-        panel.set(title=f"near-duplicates: {kind}")
+        longest = max(bits for bits in column(tables["copies"], "bits") if bits is not None)
+        best = max(select(tables["copies"], copy=kind, bits=longest), key=lambda row: row["recall_at_1"])
+        panel.set(
+            title=f"near-duplicates, {kind}\nfound first with {longest:,} bits: {best['recall_at_1']:.0%}"
+        )
     return figure
 
 

@@ -96,7 +96,7 @@ def panel_title(maps: Rows, bits: int) -> str:
     """Say what the panel of one length shows: how much of the single projection's precision m = 1 and 5 reach."""
     rows = {row["method"]: row["map"] for row in select(maps, bits=bits)}
     shares = [f"m={m} {rows[name] / rows[SINGLE]:.0%}" for m in (1, 5) if (name := bilinear_name(m)) in rows]
-    return f"{bits:,} bits: {', '.join(shares)} of single's mAP"
+    return f"{bits:,} bits\n{', '.join(shares)} of single's mAP"
 
 
 COMPARABLE = 0.9

@@ -29,6 +29,8 @@ METHOD_STYLE: dict[str, dict[str, Any]] = {
     "single": {"color": BLACK, "linestyle": "-"},
     "dense": {"color": BLACK, "linestyle": "-"},
     "LSH-SIK": {"color": BLACK, "linestyle": "-"},
+    "LSH-angle": {"color": PURPLE, "linestyle": "-"},
+    "bilinear angle": {"color": PURPLE, "linestyle": ":"},
     "bilinear m=10": {"color": ORANGE, "linestyle": "--"},
     "bilinear m=1": {"color": BLUE, "linestyle": "-"},
     "bilinear m=2": {"color": SKY, "linestyle": "--"},

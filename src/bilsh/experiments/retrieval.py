@@ -144,12 +144,15 @@ def split_curves(rows: Rows) -> tuple[Rows, Rows]:
 
 
 def best_seconds(encoders: Sequence[Encoder], X: NDArray[Any], repeats: int) -> list[float]:
-    """Encode X by each encoder in turn, `repeats` rounds; the best time of each, in seconds per item."""
+    """Encode X by each encoder in turn, `repeats` rounds; the best time of each, in seconds per item.
+
+    Processor time of the one thread that encodes: other programs, which take turns with it, do not count.
+    """
     calls: list[Callable[[], Any]] = [lambda encoder=encoder: encoder.transform(X) for encoder in encoders]  # type: ignore[misc]
     best = [np.inf] * len(calls)
     for _ in range(repeats):
         for i, call in enumerate(calls):
-            start = time.perf_counter()
+            start = time.process_time()
             call()
-            best[i] = min(best[i], time.perf_counter() - start)
+            best[i] = min(best[i], time.process_time() - start)
     return [seconds / len(X) for seconds in best]

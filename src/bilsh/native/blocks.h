@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "threads.h"
 
@@ -15,6 +16,11 @@ inline std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) /
 
 inline std::size_t rows_per_block(std::size_t bytes) {
     return std::clamp<std::size_t>(block_bytes / std::max<std::size_t>(bytes, 1), 64, 1024) / 32 * 32;
+}
+
+// Packing reads many rows at once, which memory does not like: they come to the cache as they lie before.
+inline void touch(const std::uint8_t* data, std::size_t n) {
+    for (std::size_t i = 0; i < n; i += 64) static_cast<void>(*static_cast<const volatile std::uint8_t*>(data + i));
 }
 
 // Work cut by rows and by queries, so that one query on many rows and many queries on few rows both fill the threads.

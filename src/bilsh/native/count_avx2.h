@@ -165,7 +165,7 @@ inline void micro_packed(const uint8_t* packed, size_t group_bytes, const uint8_
         for (int q = 0; q < Q; ++q) {
             const __m256i table = load_table(tables[h][q]);
 #pragma GCC unroll 2
-            for (int g = 0; g < G; ++g) acc[q][g] = _mm256_add_epi8(acc[q][g], look_up(table, row[g]));
+            for (int g = 0; g < G; ++g) acc[q][g] = _mm256_add_epi8(acc[q][g], look_up_bytes(table, row[g]));
         }
     }
 #pragma GCC unroll 4

@@ -126,11 +126,6 @@ class RowBlock {
     std::size_t stride() const { return stride_; }
 
   private:
-    // Packing reads many rows at once, which memory does not like: it comes to the cache as it lies before.
-    static void touch(const std::uint8_t* data, std::size_t n) {
-        for (std::size_t i = 0; i < n; i += 64) static_cast<void>(*static_cast<const volatile std::uint8_t*>(data + i));
-    }
-
     void count(const std::uint8_t* queries, std::size_t query_stride, std::size_t n) {
         const std::uint8_t* packed = align_64(packed_);
         for (std::size_t s = 0; s < n_slabs_; ++s) {

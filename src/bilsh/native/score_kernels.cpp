@@ -1,6 +1,7 @@
 // Table look-ups with rows in lanes, compiled once per instruction set; plain loops and intrinsics only.
 #include "score_kernels.h"
 
+#include "byte_lanes.h"
 #include "simd.h"
 
 namespace bilsh::BILSH_LEVEL {
@@ -21,7 +22,7 @@ inline void look_up_row(const uint8_t* row, size_t n_bytes, const float* tables,
 
 #if defined(__AVX512VPOPCNTDQ__)
 
-constexpr size_t lanes = 16;
+constexpr size_t float_lanes = 16;
 
 // Word w (four bytes) of sixteen rows in x[w], for up to sixteen words; bytes beyond n_bytes are zero.
 inline void load_words(const uint8_t* const* rows, size_t n_bytes, __m512i (&x)[16]) {
@@ -58,7 +59,7 @@ inline void look_up_groups(const uint8_t* const* rows, size_t n_bytes, const flo
 
 #elif defined(__AVX2__)
 
-constexpr size_t lanes = 8;
+constexpr size_t float_lanes = 8;
 
 template <int G>
 inline void look_up_groups(const uint8_t* const* rows, size_t n_bytes, const float* tables, float* partial) {
@@ -96,15 +97,97 @@ void look_up(const uint8_t* const* rows, size_t n_rows, size_t n_bytes, const fl
     if (n_bytes == 0) return;
     size_t r = 0;
 #if defined(__AVX2__)
-    for (; r + 4 * lanes <= n_rows; r += 4 * lanes) look_up_groups<4>(rows + r, n_bytes, tables, partial + r);
-    for (; r + lanes <= n_rows; r += lanes) look_up_groups<1>(rows + r, n_bytes, tables, partial + r);
+    for (; r + 4 * float_lanes <= n_rows; r += 4 * float_lanes) look_up_groups<4>(rows + r, n_bytes, tables, partial + r);
+    for (; r + float_lanes <= n_rows; r += float_lanes) look_up_groups<1>(rows + r, n_bytes, tables, partial + r);
 #endif
     for (; r < n_rows; ++r) look_up_row(rows[r], n_bytes, tables, partial + r);
 }
 
+#if defined(BILSH_BYTE_LANES)
+
+// Four look-ups of six bits fit a byte, and 256 of their sums fit 16 bits: one panel.
+struct DigitSums {
+    Wide low, high;
+    Bytes low_sum, high_sum;  // of the look-ups not yet added
+
+    void look_up_half(Bytes index, const uint8_t* digits, bool first) {
+        const Bytes a = look_up_bytes(load_table(digits), index), b = look_up_bytes(load_table(digits + 16), index);
+        low_sum = first ? a : add_bytes(low_sum, a);
+        high_sum = first ? b : add_bytes(high_sum, b);
+    }
+    void close() {
+        low.add(low_sum);
+        high.add(high_sum);
+    }
+};
+
+// G groups of rows share each table.
+template <int G>
+inline void digits_of_groups(const uint8_t* packed, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
+    const size_t group_bytes = 2 * lanes * n_bytes;
+    DigitSums sum[G];
+    const auto step = [&](size_t j, int halves) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (int h = 0; h < halves; ++h)
+#pragma GCC unroll 2
+            for (int g = 0; g < G; ++g)
+                sum[g].look_up_half(load_bytes(packed + g * group_bytes + (2 * j + h) * lanes),
+                                    digits + j * digits_per_byte + 32 * h, h == 0);
+#pragma GCC unroll 2
+        for (int g = 0; g < G; ++g) sum[g].close();
+    };
+    size_t j = 0;
+    for (; j + 2 <= n_bytes; j += 2) step(j, 4);
+    if (j < n_bytes) step(j, 2);
+    for (int g = 0; g < G; ++g) add_digits(sum[g].low, sum[g].high, sums + g * lanes);
+}
+
+void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
+    size_t r = 0;
+    for (; r + 2 * lanes <= n_rows; r += 2 * lanes)
+        digits_of_groups<2>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
+    if (r < n_rows) digits_of_groups<1>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
+}
+
+// For one query rows need not be packed: they are looked up as they are transposed.
+void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, const uint8_t* digits,
+                        std::int32_t* sums) {
+    for (size_t panel = 0; panel < n_bytes; panel += digit_panel) {
+        const size_t n = n_bytes - panel < digit_panel ? n_bytes - panel : digit_panel;
+        const uint8_t* tables = digits + panel * digits_per_byte;
+        DigitSums sum;
+        transpose_rows(rows + panel, row_stride, n,
+                       [&](size_t j, const Bytes (&column)[4], size_t columns) __attribute__((always_inline)) {
+                           const auto look_up_byte = [&](size_t k) __attribute__((always_inline)) {
+                               const uint8_t* table = tables + (j + k) * digits_per_byte;
+                               sum.look_up_half(low_halves(column[k]), table, k % 2 == 0);
+                               sum.look_up_half(high_halves(column[k]), table + 32, false);
+                           };
+#pragma GCC unroll 2
+                           for (size_t k = 0; k < 4; k += 2) {
+                               if (k >= columns) break;
+                               look_up_byte(k);
+                               if (k + 1 < columns) look_up_byte(k + 1);
+                               sum.close();
+                           }
+                       });
+        add_digits(sum.low, sum.high, sums);
+    }
+}
+
+void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes, uint8_t* packed) {
+    pack_halves(rows, row_stride, n_rows, n_bytes, packed);
+}
+
+#endif
+
 }  // namespace
 
 extern const ScoreKernels score_kernels;
-const ScoreKernels score_kernels = {look_up};
+#if defined(BILSH_BYTE_LANES)
+const ScoreKernels score_kernels = {look_up, lanes, pack, add_packed_digits, add_digits_of_rows};
+#else
+const ScoreKernels score_kernels = {look_up, 0, nullptr, nullptr, nullptr};
+#endif
 
 }  // namespace bilsh::BILSH_LEVEL

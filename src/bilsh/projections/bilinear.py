@@ -1,4 +1,4 @@
-"""Two small random matrices (eq. 5 and 8, Algorithm 1): bit (i, j) sees w_i^T X v_j."""
+"""Two small random matrices (eq. 6 and 8, Algorithm 1): bit (i, j) sees w_i^T X v_j."""
 
 from __future__ import annotations
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.codes import BitOrder, Codes, as_codes, slab_widths
+from bilsh.codes import Codes, as_codes, slab_widths
 from bilsh.encoders.calibration import calibration_of
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.foreign import ForeignCoder
 from bilsh.errors import InvalidInputError
 from bilsh.search.scan import Ids
 from bilsh.search.searchable import Searchable, View
@@ -24,11 +25,14 @@ class Index(Searchable):
         Copied into slabs: a progressive search reads the first of them of every code.
     encoder : fitted encoder, optional
         The encoder that made the codes. Queries are then descriptors, and answers carry similarities. Without it
-        queries are codes.
+        queries are codes, or the real values behind their bits.
     ids : int64 array (n,), optional
         Distinct ids of the items; row numbers by default.
     vectors : array (n, d) or (n, d_w, d_v), optional
         The descriptors themselves, for re-ranking; not copied.
+    bits : None, "sign" or "sign of a rotation"
+        What bits of codes that were made elsewhere are. "sign": bit r is [value r >= 0], so values can be queries.
+        "sign of a rotation": besides, answers carry similarities.
 
     Notes
     -----
@@ -53,23 +57,25 @@ class Index(Searchable):
         *,
         ids: ArrayLike | None = None,
         vectors: ArrayLike | None = None,
+        bits: str | None = None,
     ) -> None:
         stored = as_codes(codes, "codes")
-        self.coder: Coder | None = None
-        self.n_bits = 8 * stored.shape[1]
-        widths = slab_widths(stored.shape[1])
-        order = None
-        if encoder is not None:
-            self.n_bits = calibration_of(encoder).n_bits
-            self.coder = getattr(encoder, "coder_", encoder)
-            if stored.shape[1] != -(-self.n_bits // 8):
+        if encoder is None:
+            self.coder: Coder = ForeignCoder.of(8 * stored.shape[1], bits)
+            stored = self.coder.order.apply(stored) if self.coder.order else stored
+        else:
+            if bits is not None:
                 raise InvalidInputError(
-                    f"codes of this encoder have {-(-self.n_bits // 8)} bytes; got {stored.shape[1]}. "
+                    "bits= is for codes without an encoder; the encoder knows what its bits are."
+                )
+            n_bits = calibration_of(encoder).n_bits
+            self.coder = getattr(encoder, "coder_", encoder)
+            if stored.shape[1] != -(-n_bits // 8):
+                raise InvalidInputError(
+                    f"codes of this encoder have {-(-n_bits // 8)} bytes; got {stored.shape[1]}. "
                     "Were they made by another encoder?"
                 )
-        elif len(widths) > 1:
-            order = BitOrder.fixed(self.n_bits)
-            stored = order.apply(stored)
+        widths = slab_widths(stored.shape[1])
         edges = np.cumsum(widths)[:-1]
         self.slabs: list[Codes] = [np.ascontiguousarray(slab) for slab in np.split(stored, edges, axis=1)]
         self.ids: Ids = np.arange(len(stored)) if ids is None else _as_ids(ids, len(stored))
@@ -80,17 +86,21 @@ class Index(Searchable):
             if len(kept) != len(stored):
                 raise InvalidInputError(f"vectors must be one per code, {len(stored)}; got {len(kept)}.")
             self.vectors = kept.reshape(len(kept), -1)
-        self._seen = View([self], self.n_bits, self.coder, order)
+        self._seen = View([self], self.coder)
 
     def _view(self) -> View:
         return self._seen
+
+    @property
+    def n_bits(self) -> int:
+        """Length of a code."""
+        return self.coder.n_bits
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        of = "codes of unknown origin" if self.coder is None else f"{self.coder.kind} codes"
-        return f"<bilsh.Index of {len(self):,} {of}, {self.n_bits:,} bits>"
+        return f"<bilsh.Index of {len(self):,} {self.coder.kind} codes, {self.n_bits:,} bits>"
 
 
 def _as_ids(ids: ArrayLike, n: int) -> Ids:

@@ -76,7 +76,7 @@ def search(
     request: Request,
     *,
     n_bits: int,
-    coder: Coder | None,
+    coder: Coder,
     memory: Memory,
 ) -> Neighbors | Matches:
     """Answer a request.
@@ -89,8 +89,8 @@ def search(
     request : Request
     n_bits : int
         Length of the codes.
-    coder : Coder or None
-        Says what distances mean; None for codes of unknown origin.
+    coder : Coder
+        Says what distances mean, if anything.
     memory : Memory
         Whether prefixes paid before.
     """
@@ -100,7 +100,7 @@ def search(
     scan = Scan(segments, alive, n_bits, request.threads, memory, Tally())
     if request.radius is not None:
         return _within(scan, query, request, coder)
-    if query.values is not None and coder is not None:
+    if query.values is not None:
         hits = (_asymmetric if request.mode == "asymmetric" else _auto)(scan, query, request, coder)
     elif request.mode == "asymmetric":
         raise InvalidInputError(
@@ -118,7 +118,7 @@ def search(
     exact = None
     if request.reranks:
         order, exact = _rerank(scan, request, query, ids)
-    evidence = None if coder is None else _evidence(scan, coder, query, hits, order)
+    evidence = _evidence(scan, coder, query, hits, order) if coder.tells else None
     return Neighbors(
         np.take_along_axis(ids, order, axis=1),
         np.take_along_axis(distances, order, axis=1),
@@ -181,12 +181,12 @@ def _by_score(scan: Scan, query: Query, coder: Coder, found: Found, mode: str, r
     return Hits((ids, distances), mode, reason, scores, weights)
 
 
-def _within(scan: Scan, query: Query, request: Request, coder: Coder | None) -> Matches:
+def _within(scan: Scan, query: Query, request: Request, coder: Coder) -> Matches:
     radius = min(int(request.radius or 0), 8 * query.codes.shape[1])
     ids, distances = scan.within(query.codes, radius)
     exact: list[Floats] | None = None
     evidence: list[Evidence] | None = None
-    if coder is not None:
+    if coder.tells:
         n, background = scan.n_counted, _background(scan, query)
         evidence = [
             Evidence(coder, (far / scan.n_bits)[None], mean[None], n, False, np.arange(len(far))[None])

@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.codes import BitOrder, Codes, as_codes
+from bilsh.codes import Codes, as_codes, check_widths
 from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.search.modes import Query, search
@@ -26,17 +26,13 @@ class View:
     Attributes
     ----------
     segments : sequence of Segment
-    n_bits : int
-    coder : Coder or None
-    order : BitOrder or None
-        Permutation under which the codes lie, where they are not an encoder's.
+    coder : Coder
+        What made the codes, or a stand-in where that is not known.
     memory : Memory
     """
 
     segments: Sequence[Segment]
-    n_bits: int
-    coder: Coder | None = None
-    order: BitOrder | None = None
+    coder: Coder
     memory: Memory = field(default_factory=Memory)
 
     def numbers(self, ids: Any) -> tuple[Ids, NDArray[np.bool_]]:
@@ -56,23 +52,44 @@ class View:
     def check(self, request: Request) -> None:
         """Refuse what cannot be done here."""
 
-    def query(self, Q: Any, codes: ArrayLike | None, numbers: Ids | None, request: Request) -> Query:
-        """Read the query: descriptors, ready codes, or items that are here."""
+    def query(
+        self, Q: Any, codes: ArrayLike | None, values: ArrayLike | None, numbers: Ids | None, request: Request
+    ) -> Query:
+        """Read the query: descriptors, ready codes, the values whose signs are bits, or items that are here."""
         if numbers is not None:
             return self._items(numbers, request)
-        if codes is None and self.coder is None and Q is not None:
+        if values is not None:
+            return self._values(values)
+        if codes is None and self.coder.kind == "foreign" and getattr(Q, "dtype", None) == np.uint8:
             codes = Q
         if codes is not None:
-            asked = as_codes(codes, "queries")
-            return Query(asked if self.order is None else self.order.apply(asked))
-        if self.coder is None or Q is None:
-            raise InvalidInputError("give queries: descriptors, codes=... or ids=...")
+            asked, order = as_codes(codes, "queries"), self.coder.order
+            width = -(-self.coder.n_bits // 8)
+            check_widths(asked, np.empty((0, width), dtype=np.uint8), "queries", "codes")
+            return Query(asked if order is None else order.apply(asked))
         return Query.of_descriptors(Q, self.coder, request)
+
+    def _values(self, values: ArrayLike) -> Query:
+        """Values as a model gives them, bit r being [value r >= 0]."""
+        array, n_bits, order = np.asarray(values), self.coder.n_bits, self.coder.order
+        if self.coder.kind != "foreign":
+            raise InvalidInputError(
+                "query_values are for codes that were made elsewhere; pass descriptors as Q."
+            )
+        if array.ndim != 2 or array.shape[1] != n_bits or array.dtype.kind not in "fiu":
+            raise InvalidInputError(
+                f"query_values must be numbers (q, {n_bits}), one per bit; got {array.dtype} of shape {array.shape}."
+            )
+        if not np.isfinite(array).all():
+            raise InvalidInputError("query_values hold NaN or infinity. Remove them first.")
+        ordered = array.astype(np.float32)
+        if order is not None:
+            ordered = np.ascontiguousarray(ordered[:, order.permutation])
+        return Query(np.packbits(ordered >= 0, axis=1, bitorder="little"), ordered)
 
     def _items(self, numbers: Ids, request: Request) -> Query:
         """Items as queries: by their vectors where these are kept, else by their codes."""
-        width = -(-self.n_bits // 8)
-        codes = np.empty((len(numbers), width), dtype=np.uint8)
+        codes = np.empty((len(numbers), self.coder.n_bytes), dtype=np.uint8)
         vectors: NDArray[Any] | None = None
         for segment in self.segments:
             rows, here = rows_of(segment.ids, numbers)
@@ -86,7 +103,7 @@ class View:
                     if vectors is None:
                         vectors = np.empty((len(numbers), chosen.shape[1]), dtype=np.float32)
                     vectors[here] = chosen
-        if vectors is None or self.coder is None:
+        if vectors is None:
             return Query(codes)
         return Query.of_descriptors(vectors.reshape(-1, *self.coder.input_shape), self.coder, request)
 
@@ -100,15 +117,17 @@ class Searchable(ABC):
 
     @overload
     def search(
-        self, Q: Any = None, k: int = 10, *, codes: ArrayLike | None = None, ids: Any = None, mode: Mode = "auto",
-        delta: float = 0.01, radius: None = None, where: Any = None, candidates: int | None = None,
-        rerank: bool | NDArray[Any] = False, confidence: float = 0.95, n_jobs: int | None = None,
+        self, Q: Any = None, k: int = 10, *, codes: ArrayLike | None = None, ids: Any = None,
+        query_values: ArrayLike | None = None, mode: Mode = "auto", delta: float = 0.01, radius: None = None,
+        where: Any = None, candidates: int | None = None, rerank: bool | NDArray[Any] = False,
+        confidence: float = 0.95, n_jobs: int | None = None,
     ) -> Neighbors: ...  # fmt: skip
     @overload
     def search(
-        self, Q: Any = None, k: int = 10, *, codes: ArrayLike | None = None, ids: Any = None, mode: Mode = "auto",
-        delta: float = 0.01, radius: int, where: Any = None, candidates: int | None = None,
-        rerank: bool | NDArray[Any] = False, confidence: float = 0.95, n_jobs: int | None = None,
+        self, Q: Any = None, k: int = 10, *, codes: ArrayLike | None = None, ids: Any = None,
+        query_values: ArrayLike | None = None, mode: Mode = "auto", delta: float = 0.01, radius: int,
+        where: Any = None, candidates: int | None = None, rerank: bool | NDArray[Any] = False,
+        confidence: float = 0.95, n_jobs: int | None = None,
     ) -> Matches: ...  # fmt: skip
     def search(
         self,
@@ -117,6 +136,7 @@ class Searchable(ABC):
         *,
         codes: ArrayLike | None = None,
         ids: Any = None,
+        query_values: ArrayLike | None = None,
         mode: Mode = "auto",
         delta: float = 0.01,
         radius: int | None = None,
@@ -131,13 +151,16 @@ class Searchable(ABC):
         Parameters
         ----------
         Q : array (q, d) or (q, d_w, d_v), optional
-            Queries: descriptors, or codes (q, n_bytes) where there is no encoder.
+            Queries: descriptors; or codes (q, n_bytes) where the codes were made elsewhere.
         k : int, default=10
             Neighbours per query; fewer where there are fewer items.
         codes : uint8 array (q, n_bytes), optional
             Queries that are codes already, instead of `Q`.
         ids : array (q,), optional
             Queries that are items here, instead of `Q`; an item is not among its own neighbours.
+        query_values : array (q, n_bits), optional
+            Queries that are the real values behind the bits, instead of `Q`, for codes that were made elsewhere: bit r
+            is [value r >= 0]. They rank better than their bits.
         mode : {"auto", "hamming", "progressive", "asymmetric"}
             "hamming": full scan, exact. "progressive": a short prefix of every code, longer ones of the survivors; the
             same answer but for misses, see `delta`. "asymmetric": ranked by the query's real values against the stored
@@ -164,8 +187,10 @@ class Searchable(ABC):
         -------
         Neighbors, or Matches where a radius is given
         """
-        if sum(given is not None for given in (Q, codes, ids)) != 1:
-            raise InvalidInputError("give one of Q (descriptors), codes= and ids=, and only one.")
+        if sum(given is not None for given in (Q, codes, ids, query_values)) != 1:
+            raise InvalidInputError(
+                "give one of Q (descriptors), codes=, ids= and query_values=, and only one."
+            )
         if not isinstance(rerank, bool | np.bool_ | np.ndarray):
             rerank = np.asarray(rerank)
         spare = int(ids is not None)
@@ -185,9 +210,9 @@ class Searchable(ABC):
         found = search(
             view.segments,
             alive,
-            view.query(Q, codes, numbers, request),
+            view.query(Q, codes, query_values, numbers, request),
             request,
-            n_bits=view.n_bits,
+            n_bits=view.coder.n_bits,
             coder=view.coder,
             memory=view.memory,
         )

@@ -16,6 +16,8 @@ from bilsh.store.manifest import Manifest, VectorKind
 from bilsh.store.rows import MAX_METADATA_BYTES
 
 CHUNK_BYTES = 32 << 20
+UNCHECKED = "unchecked"
+"""Fingerprint of codes that the caller vouches for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,12 +71,14 @@ def encoded(
         yield Rows(codes, batch.ids, vectors, as_metadata(batch.metadata))
 
 
-def ready(manifest: Manifest, given: Batch | Iterator[Batch], fingerprint: str | None) -> Iterator[Rows]:
-    """Check ready codes batch by batch."""
+def ready(
+    manifest: Manifest, coder: Coder, given: Batch | Iterator[Batch], fingerprint: str | None
+) -> Iterator[Rows]:
+    """Check ready codes batch by batch; those that were made elsewhere are put into the order they are kept in."""
     kept = manifest.keep_vectors
-    if fingerprint is not None and fingerprint != manifest.fingerprint:
+    if fingerprint not in (None, UNCHECKED, manifest.fingerprint):
         raise IncompatibleCodesError(
-            f"these codes were made by encoder {fingerprint[:8]}..., the store holds codes of encoder "
+            f"these codes were made by encoder {str(fingerprint)[:8]}..., the store holds codes of encoder "
             f"{manifest.fingerprint[:8]}.... Encode the items with store.encoder."
         )
     # A stream may hand out one buffer again and again, and rows wait until there are enough to write.
@@ -88,7 +92,16 @@ def ready(manifest: Manifest, given: Batch | Iterator[Batch], fingerprint: str |
             )
         codes = as_codes(batch.X, manifest.n_bits)
         vectors = as_vectors(batch.vectors, kept, manifest.n_features) if kept else None
-        yield Rows(codes.copy() if streamed else codes, batch.ids, vectors, as_metadata(batch.metadata))
+        if fingerprint is None and coder.kind != "foreign":
+            raise IncompatibleCodesError(
+                "codes of another encoder would be found by nobody: say who made these, "
+                f"fingerprint=encoder.fingerprint, or give your word with fingerprint={UNCHECKED!r}."
+            )
+        if coder.order is not None:
+            codes = coder.order.apply(codes)
+        elif streamed:
+            codes = codes.copy()
+        yield Rows(codes, batch.ids, vectors, as_metadata(batch.metadata))
 
 
 def given_as(name: str, items: Any, **beside: Any) -> Batch | Iterator[Batch]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.encoders.coder import Coder
+from bilsh.encoders.foreign import ForeignCoder
 from bilsh.errors import BilshError, CorruptStoreError
 from bilsh.store.change import Change
 from bilsh.store.files import Directory
@@ -72,7 +72,7 @@ def look_for_segments(directory: Directory) -> Finds:
         if file.name.startswith("e-"):
             try:
                 data = file.array("encoder").tobytes()
-                encoders[Coder.from_bytes(data, file.name).fingerprint] = data
+                encoders[ForeignCoder.from_bytes(data, file.name).fingerprint] = data
             except (BilshError, KeyError) as error:
                 skipped.append((file.name, f"holds no encoder: {error}"))
     loose = [file for file in files if file.name.startswith("s-")]
@@ -82,7 +82,7 @@ def look_for_segments(directory: Directory) -> Finds:
             f"{directory.path} has no whole encoder file (e-....enc), so nothing can be saved."
         )
     chosen = max(rows, key=lambda key: rows[key])
-    coder = Coder.from_bytes(encoders[chosen])
+    coder = ForeignCoder.from_bytes(encoders[chosen])
     segments: list[Segment] = []
     for file in loose:
         if file.fingerprint != chosen:

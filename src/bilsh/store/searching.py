@@ -36,7 +36,7 @@ class StoreView(View):
         segments: list[Any] = list(snapshot.segments)
         if not use_map:
             segments = [window for segment in snapshot.segments for window in unmapped(segment)]
-        return cls(segments, snapshot.manifest.n_bits, coder, memory=memory, snapshot=snapshot)
+        return cls(segments, coder, memory, snapshot)
 
     @property
     def _now(self) -> Snapshot:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.foreign import ForeignCoder
 from bilsh.errors import (
     CorruptEncoderError,
     CorruptStoreError,
@@ -69,8 +70,10 @@ class Store(View, Searchable):
     def create(
         cls,
         path: str | os.PathLike[str],
-        encoder: Encoder | Coder,
+        encoder: Encoder | Coder | None = None,
         *,
+        n_bits: int | None = None,
+        bits: str | None = None,
         keep_vectors: VectorKind | None = None,
         mmap: bool = True,
         _disk: Disk | None = None,
@@ -81,8 +84,14 @@ class Store(View, Searchable):
         ----------
         path : path
             A directory that does not exist yet, or is empty.
-        encoder : fitted encoder
+        encoder : fitted encoder, optional
             A copy of it lives in the store and encodes items and queries.
+        n_bits : int, optional
+            Instead of an encoder: the length of codes that are made elsewhere.
+        bits : None, "sign" or "sign of a rotation"
+            What their bits are. None: known by their distances only. "sign": bit r is [value r >= 0], so that values
+            can be items and queries. "sign of a rotation": besides, the fraction of differing bits tells the angle, and
+            answers carry similarities.
         keep_vectors : "float32", "float16" or None
             Keep the items themselves too, for re-ranking by exact distance.
         mmap : bool
@@ -92,9 +101,7 @@ class Store(View, Searchable):
             raise InvalidInputError(
                 f"keep_vectors must be 'float32', 'float16' or None; got {keep_vectors!r}."
             )
-        coder = getattr(encoder, "coder_", encoder)
-        if not isinstance(coder, Coder):
-            raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
+        coder = _coder_for(encoder, n_bits, bits)
         disk, where = _disk or Disk(), Path(path)
         disk.make_directory(where)
         directory = disk.directory(where)
@@ -170,6 +177,10 @@ class Store(View, Searchable):
         """The encoder, a scikit-learn estimator; read from the store when first asked for."""
         from bilsh.encoders.estimators import encoder_of
 
+        if self.coder.kind == "foreign":
+            raise InvalidTypeError(
+                "this store's codes were made elsewhere: it has no encoder. See store.coder."
+            )
         if self._encoder is None:
             self._encoder = encoder_of(self.coder)
         return self._encoder
@@ -240,10 +251,11 @@ class Store(View, Searchable):
         vectors : array (n, d) or (n, d_w, d_v), or None
             Items themselves; needed when the store keeps vectors, refused when it does not.
         fingerprint : str or None
-            Fingerprint of the encoder that made the codes; another one than the store's is refused.
+            Fingerprint of the encoder that made the codes; another one than the store's is refused. "unchecked" takes
+            your word that they are this encoder's. Stores of codes that are made elsewhere need none.
         """
         given = given_as("codes", codes, ids=ids, vectors=vectors, metadata=metadata)
-        return self._insert(ready(self._now.manifest, given, fingerprint), overwrite=False)
+        return self._insert(ready(self._now.manifest, self.coder, given, fingerprint), overwrite=False)
 
     def upsert(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them, in place of items with the same ids; otherwise as :meth:`add`."""
@@ -367,3 +379,19 @@ class Store(View, Searchable):
                     self._snapshot = change.commit()
             finally:
                 self._changer = 0
+
+
+def _coder_for(encoder: Any, n_bits: int | None, bits: str | None) -> Coder:
+    """Coder of a new store: the encoder's, or a stand-in for codes that are made elsewhere."""
+    if encoder is None:
+        if n_bits is None:
+            raise InvalidInputError("give a fitted encoder, or n_bits= for codes that are made elsewhere.")
+        return ForeignCoder.of(n_bits, bits)
+    if n_bits is not None or bits is not None:
+        raise InvalidInputError(
+            "n_bits= and bits= are for stores without an encoder; the encoder knows both."
+        )
+    coder = getattr(encoder, "coder_", encoder)
+    if not isinstance(coder, Coder):
+        raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
+    return coder

@@ -6,13 +6,16 @@ while another refreshes or changes it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError
 from bilsh.store.files import Directory
 from bilsh.store.ids import as_names
@@ -22,7 +25,7 @@ from bilsh.store.segment import Segment
 from bilsh.store.snapshot import Snapshot
 
 
-class View:
+class View(ABC):
     """An open version of a store, for reading."""
 
     def __init__(self, directory: Directory, snapshot: Snapshot) -> None:
@@ -105,13 +108,23 @@ class View:
     def get(self, ids: ArrayLike) -> Items:
         """Items by their ids, in the order asked for."""
         now = self._now
-        return pick(now, as_names(ids, now.manifest.id_kind, unique=False))
+        return self._as_given(pick(now, as_names(ids, now.manifest.id_kind, unique=False)))
 
     def batches(self, size: int = 4096) -> Iterator[Items]:
         """Walk through all items of the version seen now, at most `size` at a time, in bounded memory."""
         if not isinstance(size, int) or size < 1:
             raise InvalidInputError(f"size must be a positive integer; got {size!r}.")
-        return (items for segment in self.segments for items in walk(segment, size))
+        return (self._as_given(items) for segment in self.segments for items in walk(segment, size))
+
+    def _as_given(self, items: Items) -> Items:
+        """Items with their codes as they were given."""
+        order = self.coder.order
+        return items if order is None else replace(items, codes=order.undo(items.codes))
+
+    @property
+    @abstractmethod
+    def coder(self) -> Coder:
+        """What encodes."""
 
     def external_ids(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """Ids as the caller knows them, for ids of segments: the same integers, or strings behind them."""

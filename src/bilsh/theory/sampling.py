@@ -7,28 +7,59 @@ queries like the sampled ones the correction is right whatever the model leaves 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError
-from bilsh.theory.hits import LEVELS, RANKS, EffectiveBits, HitSample, posterior, rank_place, window_size
+from bilsh.theory.hits import (
+    LEVELS,
+    RANKS,
+    EffectiveBits,
+    HitPosterior,
+    HitSample,
+    posterior,
+    rank_place,
+    window_size,
+)
 
-__all__ = ["ITEMS", "QUERIES", "calibrate", "learn"]
+__all__ = ["QUERIES", "calibrate", "learn", "sample_sizes"]
 
 Floats = NDArray[np.float64]
 
-QUERIES, ITEMS = 400, 1600
-"""Sampled descriptors at fit: queries, and others that are searched. With fewer at hand a fifth are queries."""
+QUERIES = 400
+"""Sampled queries at fit."""
 
 FEWEST_QUERIES = 20
 """Samples with fewer queries teach nothing."""
 
 NEAREST = 50
-_SHARES = (0.05, 1.0)
+ROUNDS = 4
+_GAINS, _NOISES, _SHARES = (0.5, 2.0), (0.1, 10.0), (0.05, 1.0)
+
+
+def sample_sizes(n: int, n_bits: int) -> tuple[int, int]:
+    """Queries and items to sample of n descriptors: 400, and 2^21 / n_bits between 1,600 and 16,384.
+
+    Hits of short codes come from far, so what a sample tells of them depends on how many items it has; and short
+    codes are cheap. Of few descriptors a quarter are queries.
+
+    Examples
+    --------
+    >>> sample_sizes(10**6, 64), sample_sizes(10**6, 1024), sample_sizes(1000, 64)
+    ((400, 16384), (400, 2048), (250, 750))
+    """
+    queries = min(QUERIES, n // 4)
+    return queries, min(n - queries, int(np.clip(2**21 // n_bits, 1600, 16_384)))
 
 
 def learn(
-    fractions: ArrayLike, exact: ArrayLike, n_bits: int, effective_bits: EffectiveBits
+    fractions: ArrayLike,
+    exact: ArrayLike,
+    background: ArrayLike,
+    n_bits: int,
+    effective_bits: EffectiveBits,
 ) -> HitSample | None:
     """Learn from sampled queries and items, all against all.
 
@@ -38,6 +69,8 @@ def learn(
         Observed fractions of differing bits, or those that the scores stand for; no query is among the items.
     exact : array (q, n)
         Expected fractions at the exact angles or distances.
+    background : array (q,)
+        Mean fraction over all items, made as it will be made for later queries.
     n_bits : int
         Length of the code.
     effective_bits : callable
@@ -55,7 +88,7 @@ def learn(
         )
     if min(f.shape) < FEWEST_QUERIES:
         return None
-    share = _share(f, p, effective_bits)
+    noise = _noise(f, p, effective_bits)
     size = max(window_size(f.shape[1]), RANKS)
     # argsort of all would cost more than everything else.
     order = np.argpartition(f, size, axis=1)[:, :size] if size < f.shape[1] else np.argsort(f, axis=1)
@@ -63,12 +96,11 @@ def learn(
     by_rank = np.argsort(smallest, axis=1, kind="stable")
     smallest = np.take_along_axis(smallest, by_rank, axis=1)
     hits = np.take_along_axis(order, by_rank[:, :RANKS], axis=1)
-    background = f.mean(axis=1)
 
-    start = HitSample(share, *_usual(np.full(1, 10.0)), (0.0, 0.0), HitSample.unseen().levels)
-    for _ in range(2):  # the dimensions are estimated with a prior, and the prior from the dimensions
+    start = HitSample(*noise, float(np.log(10.0)), 1.0, (0.0, 0.0), HitSample.unseen().levels)
+    for _ in range(ROUNDS):  # the dimensions are estimated with a prior, and the prior from the dimensions
         made = posterior(smallest[:, :RANKS], smallest, background, f.shape[1], n_bits, effective_bits, start)
-        start = HitSample(share, *_usual(made.dimension), start.drift, start.levels)
+        start = HitSample(*noise, *_usual(made), start.drift, start.levels)
     return calibrate(
         smallest[:, :RANKS],
         np.take_along_axis(p, hits, axis=1),
@@ -124,21 +156,27 @@ def calibrate(
     # A later query is one of n + 1 alike; the hits of one query are alike too, so n counts queries.
     at = np.clip(LEVELS + (LEVELS - 0.5) / len(z), 0.0, 1.0) * (len(level) - 1)
     levels = np.interp(at, np.arange(len(level)), level)
-    return HitSample(sample.share, sample.dimension, sample.spread, drift, levels)
+    return replace(sample, drift=drift, levels=levels)
 
 
-def _share(f: Floats, p: Floats, effective_bits: EffectiveBits) -> float:
-    """Variance of the error among each query's exactly nearest items over the expected one."""
-    count = min(NEAREST, f.shape[1] // 2)
+def _noise(f: Floats, p: Floats, effective_bits: EffectiveBits) -> tuple[float, float, float]:
+    """Gain, noise and share of :class:`HitSample`, from each query's exactly nearest items."""
+    found = np.take_along_axis(p, np.argpartition(f, RANKS, axis=1)[:, :RANKS], axis=1)
+    rank = np.mean([np.mean(p < one[:, None]) for one in found.T])
+    count = int(np.clip(2 * rank * f.shape[1], NEAREST, f.shape[1] // 2))
     near = np.argpartition(p, count, axis=1)[:, :count]
-    true = np.take_along_axis(p, near, axis=1)
-    error = np.take_along_axis(f, near, axis=1) - true
-    expected = true * (1 - true) / effective_bits(true)
-    total = float(expected.mean(axis=1).sum())
-    return float(np.clip(error.var(axis=1, ddof=1).sum() / total, *_SHARES)) if total > 0 else 1.0
+    true, seen = np.take_along_axis(p, near, axis=1), np.take_along_axis(f, near, axis=1)
+    expected = float((true * (1 - true) / effective_bits(true)).mean())
+    if not expected > 0:
+        return 1.0, 1.0, 1.0
+    gain = float(np.clip(seen.sum() / true.sum(), *_GAINS))
+    error = seen / gain - true
+    within, total = float(error.var(axis=1, ddof=1).mean()), float(np.square(error).mean())
+    noise = float(np.clip(total / expected, *_NOISES))
+    return gain, noise, float(np.clip(within / (noise * expected), *_SHARES))
 
 
-def _usual(dimension: Floats) -> tuple[float, float]:
-    """Mean and spread of the logarithm; a spread of 2 where there is but one."""
-    u = np.log(dimension)
-    return float(u.mean()), max(float(u.std()), 0.2) if len(u) > 1 else 2.0
+def _usual(made: HitPosterior) -> tuple[float, float]:
+    """Mean and spread of the logarithm of the dimension: a step of expectation and maximisation."""
+    u = np.log(made.dimension)
+    return float(u.mean()), max(float(np.sqrt(u.var() + made.doubt.mean())), 0.2)

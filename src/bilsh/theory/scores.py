@@ -14,18 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import InvalidInputError
 
-__all__ = ["ScoreLaw", "score_ratios"]
+__all__ = ["ORDERS", "PHASES", "ScoreLaw", "cosine_law", "score_ratios", "sign_law"]
 
 Floats = NDArray[np.float64]
 
-_FEWEST = 1e-6
-"""Smallest effective bits over bits: where a score tells nothing any more, intervals are as wide as they can be."""
+
+ORDERS: NDArray[np.float64] = np.arange(1.0, 512.0)
+"""Orders of the cosine series: enough for distances from a hundredth of the bandwidth on."""
+
+PHASES: NDArray[np.float64] = np.linspace(0.0, 2 * np.pi, 257)[1::2].copy()
+"""Phases that stand for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,8 @@ class ScoreLaw:
     ratio : array (g,)
         Expected ratios there: descending from 1.
     bits : array (g,)
-        p(1 - p) over the variance of the fraction that a ratio is turned into: comparable with the effective bits
-        of a Hamming distance.
+        p(1 - p) over the variance of the fraction that a ratio stands for: comparable with the effective bits of a
+        Hamming distance.
     """
 
     fraction: Floats
@@ -50,14 +55,12 @@ class ScoreLaw:
     def fractions(self, ratios: Floats) -> Floats:
         """Fractions of differing bits at which the expected ratio is the observed one.
 
-        Beyond both ends of the law the line goes on, so that different scores stay different: a ratio above 1 has a
-        fraction just below 0.
+        Beyond the law's far end its last piece goes on, so that different scores stay different.
         """
         rising, p = self.ratio[::-1], self.fraction[::-1]
         inside = np.interp(ratios, rising, p)
-        end = rising[1] - rising[0]
         below = np.minimum(np.asarray(ratios) - rising[0], 0.0)
-        return np.asarray(inside - below * (p[0] - p[1]) / end)
+        return np.asarray(np.minimum(inside + below * (p[1] - p[0]) / (rising[1] - rising[0]), 1.0))
 
     def effective_bits(self, fraction: Floats) -> Floats:
         """Independent bits that the score is worth where the expected fraction is `fraction`."""
@@ -111,9 +114,8 @@ class ScoreLaw:
             array[keep] for array in (fraction, ratio, spread, hamming_bits)
         )
         slope = np.gradient(fraction, ratio)
-        # spread holds k times the variance; k itself comes with the Hamming bits.
+        # spread holds k times the variance of the ratio; k itself comes with the Hamming bits.
         bits = hamming_bits * fraction * (1 - fraction) / np.maximum(spread * np.square(slope), 1e-12)
-        bits = np.maximum(bits, _FEWEST * hamming_bits)
         return cls(
             np.concatenate([[0.0], fraction]),
             np.concatenate([[1.0], ratio]),
@@ -126,3 +128,49 @@ def score_ratios(scores: Floats, own: Floats, unrelated: Floats) -> Floats:
     reach = np.asarray(own, dtype=np.float64) - unrelated
     reach = np.where(reach > 0, reach, 1.0)
     return np.asarray((scores - np.asarray(unrelated)[:, None]) / reach[:, None])
+
+
+def sign_law(fraction: Floats, hamming_bits: Floats) -> ScoreLaw:
+    """Law of sign codes whose query weighs bits by its projections on unit vectors: the ratio's mean is cos(theta).
+
+    Parameters
+    ----------
+    fraction, hamming_bits
+        As in :meth:`ScoreLaw.from_bits`; angles are pi times the fractions.
+    """
+    u = np.array([NormalDist().inv_cdf((i + 0.5) / 256) for i in range(256)])
+    cosine, sine = np.cos(np.pi * fraction), np.sin(np.pi * fraction)
+
+    def probability(number: int) -> Floats:
+        x = u * cosine[number] / sine[number]
+        return np.array([NormalDist().cdf(value) for value in x])
+
+    return ScoreLaw.from_bits(fraction, u, 0.5, (u >= 0).astype(np.float64), probability, hamming_bits)
+
+
+def cosine_law(
+    fraction: Floats, hamming_bits: Floats, kernels: Floats, alphas: Floats, weights: Floats
+) -> ScoreLaw:
+    r"""Law of cosine codes, from P[h = 1 | u] = alpha/pi + (2/pi) sum_n sin(n alpha)/n kappa(n) cos(n u).
+
+    Parameters
+    ----------
+    fraction, hamming_bits
+        As in :meth:`ScoreLaw.from_bits`.
+    kernels : array (g, l, 511)
+        Kernel at `ORDERS` times the distance, for l groups of bits (one group unless lengths are told apart).
+    alphas : array (a,)
+        arccos(-t) of thresholds that stand for all: [pi / 2] for zero thresholds.
+    weights : array (l, a, 128)
+        Weights of bits at `PHASES`.
+    """
+    cosines = np.cos(np.multiply.outer(PHASES, ORDERS))
+    waves = np.sin(np.multiply.outer(alphas, ORDERS))[:, None, :] / ORDERS * cosines
+    base = np.broadcast_to((alphas / np.pi)[:, None], weights.shape)
+    own = np.broadcast_to((np.cos(PHASES) >= np.cos(alphas)[:, None]).astype(np.float64), weights.shape)
+
+    def probability(number: int) -> Floats:
+        series = kernels[number] @ waves.reshape(-1, len(ORDERS)).T
+        return np.asarray(np.clip(base + 2 / np.pi * series.reshape(weights.shape), 0.0, 1.0))
+
+    return ScoreLaw.from_bits(fraction, weights, base, own, probability, hamming_bits)

@@ -1,0 +1,212 @@
+// The largest scores: found by their digits, then told apart by the scores themselves.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "digits.h"
+#include "kernels.h"
+#include "nearest.h"
+#include "score_tables.h"
+
+namespace bilsh {
+namespace {
+
+constexpr std::size_t worth_digits = 2048;      // rows; fewer are scored before the digits are made
+constexpr std::size_t queries_at_once = 64;     // that share packed rows
+constexpr std::size_t worth_packing = 3;        // queries
+constexpr std::size_t cached_bytes = 1 << 18;   // that stay in the second-level cache until they are used
+
+// The rows that may be among the k best by the digits seen so far. A key is minus the sum of digits.
+struct Candidates {
+    Nearest best;
+    std::int32_t margin = 0;
+    std::size_t at_most = 0;
+    bool too_many = false;
+    std::vector<Hit> rows;
+
+    std::int32_t limit() const {
+        if (too_many) return std::numeric_limits<std::int32_t>::min();
+        return best.full() ? best.worst() + margin : std::numeric_limits<std::int32_t>::max();
+    }
+    void push(const Hit& hit) {
+        best.push(hit);
+        rows.push_back(hit);
+        if (rows.size() >= at_most) prune();
+    }
+    void prune() {
+        const std::int32_t last = limit();
+        rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const Hit& hit) { return hit.distance > last; }),
+                   rows.end());
+        too_many = 2 * rows.size() >= at_most;  // the digits do not tell rows apart
+    }
+};
+
+// One batch of queries, whose tables are in memory together.
+class Batch {
+  public:
+    Batch(const Weights& weights, std::size_t start, std::size_t n, const CodeSet& set, std::size_t k, int n_jobs)
+        : kernels_(bilsh::kernels()), set_(set), k_(k), n_jobs_(n_jobs), tables_(n), digits_(n), found_(n, Nearest(k)) {
+        const std::size_t n_bytes = set.bytes();
+        const bool worth = kernels_.scores.lanes != 0 && set.n >= worth_digits && 8 * k <= set.n;
+        parallel_for(n, n_jobs, [&](std::size_t q, int) {
+            tables_[q].build(weights, start + q, n_bytes);
+            if (worth) digits_[q].build(tables_[q], n_bytes);
+        });
+    }
+
+    std::vector<Nearest>& run() {
+        std::vector<std::size_t> by_digits, by_scores;
+        for (std::size_t q = 0; q < tables_.size(); ++q) (digits_[q].useful() ? by_digits : by_scores).push_back(q);
+        if (!by_digits.empty()) look(by_digits, by_scores);
+        if (!by_scores.empty()) score_every_row(by_scores);
+        return found_;
+    }
+
+  private:
+    // Digits of all rows; the candidates they leave are scored. Queries that they leave too many of go to `rest`.
+    void look(const std::vector<std::size_t>& queries, std::vector<std::size_t>& rest) {
+        const std::size_t workers = static_cast<std::size_t>(n_jobs_);
+        Candidates none;
+        none.best = Nearest(k_);
+        none.at_most = std::max<std::size_t>(set_.n / 4, 8 * k_);
+        std::vector<Candidates> candidates(workers * queries.size(), none);
+        for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].margin = digits_[queries[i % queries.size()]].margin();
+        constexpr std::size_t block = 256;  // rows: tables pass by once for each block, and are long
+        Grid(set_.n, block, queries.size(), queries_at_once, n_jobs_)
+            .run(n_jobs_, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
+                Candidates* own = candidates.data() + static_cast<std::size_t>(worker) * queries.size();
+                Space space;
+                for (; row < row_end; row += block)
+                    for (std::size_t first = query; first < query_end; first += queries_at_once) {
+                        poll();
+                        const std::size_t n = std::min(queries_at_once, query_end - first);
+                        look_at_block(row, std::min(block, row_end - row), queries.data() + first, n, own + first, space);
+                    }
+            });
+        std::vector<char> again(queries.size());
+        parallel_for(queries.size(), n_jobs_, [&](std::size_t i, int) {
+            again[i] = !score_candidates(queries[i], candidates.data() + i, queries.size(), workers);
+        });
+        for (std::size_t i = 0; i < queries.size(); ++i)
+            if (again[i]) rest.push_back(queries[i]);
+    }
+
+    struct Space {
+        std::vector<std::uint8_t> packed;
+        std::vector<std::int32_t> sums;
+        std::vector<std::uint32_t> chosen;
+    };
+
+    void look_at_block(std::size_t row, std::size_t n_rows, const std::size_t* queries, std::size_t n_queries,
+                       Candidates* candidates, Space& space) {
+        const std::size_t lanes = kernels_.scores.lanes, n_packed = n_rows / lanes * lanes;
+        const bool packs = n_queries >= worth_packing;
+        if (packs) space.packed.resize(2 * n_packed * digit_panel);
+        space.sums.assign(n_queries * n_rows, 0);
+        space.chosen.resize(n_rows);
+        std::size_t byte = 0;
+        for (const Slab& slab : set_.slabs) {
+            const std::uint8_t* rows = slab.data + row * slab.bytes;
+            if (packs && n_rows * slab.bytes <= cached_bytes) touch(rows, n_rows * slab.bytes);
+            for (std::size_t j = 0; packs && j < slab.bytes; j += digit_panel) {
+                const std::size_t n = std::min(digit_panel, slab.bytes - j);
+                kernels_.scores.pack(rows + j, slab.bytes, n_packed, n, space.packed.data());
+                for (std::size_t q = 0; q < n_queries; ++q)
+                    kernels_.scores.add_packed_digits(space.packed.data(), n_packed, n, digits_[queries[q]].at(byte + j),
+                                                      space.sums.data() + q * n_rows);
+            }
+            for (std::size_t r = 0; !packs && r < n_packed; r += lanes) {
+                touch(rows + r * slab.bytes, lanes * slab.bytes);
+                for (std::size_t q = 0; q < n_queries; ++q)
+                    kernels_.scores.add_digits_of_rows(rows + r * slab.bytes, slab.bytes, slab.bytes,
+                                                       digits_[queries[q]].at(byte), space.sums.data() + q * n_rows + r);
+            }
+            for (std::size_t q = 0; q < n_queries; ++q)
+                for (std::size_t r = n_packed; r < n_rows; ++r)
+                    space.sums[q * n_rows + r] += digits_[queries[q]].sum(rows + r * slab.bytes, slab.bytes, byte);
+            byte += slab.bytes;
+        }
+        for (std::size_t q = 0; q < n_queries; ++q) {
+            std::int32_t* keys = space.sums.data() + q * n_rows;
+            for (std::size_t r = 0; r < n_rows; ++r) keys[r] = -keys[r];
+            const std::size_t found = kernels_.hamming.select(keys, n_rows, candidates[q].limit(), space.chosen.data());
+            for (std::size_t i = 0; i < found; ++i) {
+                const std::size_t r = space.chosen[i];
+                if (keys[r] <= candidates[q].limit() && set_.is_alive(row + r))
+                    candidates[q].push({keys[r], static_cast<std::int64_t>(row + r)});
+            }
+        }
+    }
+
+    // Candidates of all workers: every `stride`-th. False if there are too many.
+    bool score_candidates(std::size_t query, Candidates* candidates, std::size_t stride, std::size_t workers) {
+        Candidates& all = candidates[0];
+        for (std::size_t worker = 0; worker < workers; ++worker) {
+            const Candidates& part = candidates[worker * stride];
+            if (part.too_many) return false;
+            if (worker == 0) continue;
+            all.best.push_all(part.best);
+            all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
+        }
+        all.prune();
+        const std::vector<Hit>& rows = all.rows;
+        for (std::size_t i = 0; i < rows.size(); i += rows_at_once) {
+            float out[rows_at_once];
+            const std::size_t n = std::min(rows_at_once, rows.size() - i);
+            score(
+                kernels_.scores, set_, tables_[query], n,
+                [&](std::size_t r) { return static_cast<std::size_t>(rows[i + r].id); }, out);
+            for (std::size_t r = 0; r < n; ++r)
+                found_[query].push({key_of(out[r]), set_.id(static_cast<std::size_t>(rows[i + r].id))});
+        }
+        return true;
+    }
+
+    void score_every_row(const std::vector<std::size_t>& queries) {
+        std::vector<const Tables*> tables;
+        for (const std::size_t q : queries) tables.push_back(&tables_[q]);
+        std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(n_jobs_),
+                                                std::vector<Nearest>(queries.size(), Nearest(k_)));
+        score_all(kernels_.scores, set_, tables.data(), queries.size(), n_jobs_,
+                  [&](std::size_t query, std::size_t row, std::size_t n_rows, const float* values, int worker) {
+                      std::int32_t keys[rows_at_once];
+                      std::uint32_t chosen[rows_at_once];
+                      for (std::size_t i = 0; i < n_rows; ++i) keys[i] = key_of(values[i]);
+                      Nearest& best = found[static_cast<std::size_t>(worker)][query];
+                      const std::int64_t first_id =
+                          set_.ids ? std::numeric_limits<std::int64_t>::min() : static_cast<std::int64_t>(row);
+                      const std::size_t n = kernels_.hamming.select(keys, n_rows, best.limit(first_id), chosen);
+                      for (std::size_t i = 0; i < n; ++i)
+                          if (set_.is_alive(row + chosen[i])) best.push({keys[chosen[i]], set_.id(row + chosen[i])});
+                  });
+        for (std::size_t i = 0; i < queries.size(); ++i)
+            for (const std::vector<Nearest>& part : found) found_[queries[i]].push_all(part[i]);
+    }
+
+    const Kernels& kernels_;
+    const CodeSet& set_;
+    const std::size_t k_;
+    const int n_jobs_;
+    std::vector<Tables> tables_;
+    std::vector<Digits> digits_;
+    std::vector<Nearest> found_;
+};
+
+}  // namespace
+
+void score_top_k(const Weights& weights, const CodeSet& set, std::size_t k, int n_jobs, std::int64_t* ids, float* out) {
+    k = std::min(k, set.count_alive());
+    if (k == 0) return;
+    const std::size_t batch = queries_per_batch(Tables::bytes(set.bytes()) + Digits::bytes(set.bytes()));
+    std::size_t at = 0;
+    for (std::size_t start = 0; start < weights.n; start += batch) {
+        Batch work(weights, start, std::min(batch, weights.n - start), set, k, std::max(n_jobs, 1));
+        for (Nearest& best : work.run())
+            for (const Hit& hit : best.sorted()) {
+                ids[at] = hit.id;
+                out[at++] = score_of(hit.distance);
+            }
+    }
+}
+
+}  // namespace bilsh
