@@ -9,7 +9,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test lint types tests claims results test-slow torture stubs bench bench-quick clean
+.PHONY: setup demo test lint types tests claims results choices test-slow torture stubs bench bench-quick clean
 
 setup: $(VENV)/.built
 
@@ -49,6 +49,10 @@ claims: setup
 # What the repository keeps of `bilsh reproduce ... --output results`: a table and a picture per figure, and their page.
 results: setup
 	$(BIN)/python -c "from bilsh.experiments import FIGURES, publish; publish('results', 'docs/results', FIGURES)"
+
+# The table of docs/accuracy.md that judges which encoder is chosen; a quarter of an hour.
+choices: setup
+	$(BIN)/python tests/encoder_choice.py --write docs/accuracy.md
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from bilsh.search.index import Index
     from bilsh.search.results import Matches, Neighbors
     from bilsh.store import Batch, Store
+    from bilsh.workflows.choice import choose_encoder
+    from bilsh.workflows.curves import bits_curve
 
     __version__: str
 
@@ -67,8 +69,10 @@ __all__ = [
     "StoreBusy",
     "StoreBusyError",
     "bilinear_angle",
+    "bits_curve",
     "bits_needed",
     "blsh_sik",
+    "choose_encoder",
     "circulant_angle",
     "circulant_sik",
     "encoder_from_bytes",
@@ -104,6 +108,8 @@ _HOMES = {
     "search.index": ("Index",),
     "search.results": ("Matches", "Neighbors"),
     "store": ("Batch", "Store"),
+    "workflows.choice": ("choose_encoder",),
+    "workflows.curves": ("bits_curve",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

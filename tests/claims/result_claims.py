@@ -3,12 +3,10 @@
 import re
 from functools import cache
 
-import numpy as np
 from claim import ROOT, Claim
 
 import bilsh
 from bilsh import datasets
-from bilsh.encoders.neighbourhood import NORM_RATIO_BOUNDARY
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments import FIGURES
 from bilsh.experiments.base import select
@@ -90,11 +88,6 @@ def split_mnist():
     return queries, stored, exact_neighbors(queries, stored, 10)[0]
 
 
-def norm_ratio():
-    images = datasets.mnist().X.astype(np.float32)
-    return [bilsh.AngleEncoder(256, random_state=0).fit(images).norm_ratio_]
-
-
 def reranked():
     """Recall@10 after re-ranking the best 100 by asymmetric angle codes of 32 and 64 bytes."""
     queries, stored, exact = split_mnist()
@@ -111,10 +104,6 @@ TABLES = {"variants": variants_table, "copies": copies_table, "peers": peers_tab
 """Tables of the accuracy page, each compared cell by cell."""
 
 CLAIMS = [
-    Claim(
-        "README.md", r"below about ([\d.]+) angle codes find neighbours better", lambda: [NORM_RATIO_BOUNDARY]
-    ),
-    Claim(PAGE, r"Below about ([\d.]+) angle codes with asymmetric", lambda: [NORM_RATIO_BOUNDARY]),
     Claim(
         PAGE,
         r"code needs for (\d+) bits \(([\d.]+)\), the default encodes ([\d,]+) bits \(([\d.]+)\)",

@@ -3,8 +3,8 @@
     python tests/estimates/hit_coverage.py                 # digits, a minute or two
     python tests/estimates/hit_coverage.py --full          # MNIST and word vectors from BILSH_DATA, an hour or two
 
-A cell is a data set, a kind of code, a length, a mode of search and a number of stored items. Encoders are fitted on the
-stored items; queries are others. Everything goes the way of a user: fit, Index, search, ``hits.estimate``.
+A cell is a data set, a kind of code, a length, a mode of search and a number of stored items. Encoders are fitted on
+the stored items; queries are others. Everything goes the way of a user: fit, Index, search, ``hits.estimate``.
 """
 
 import argparse
@@ -52,9 +52,10 @@ def cell(X, kind, n_bits, mode, n_items, seed, n_queries=400):
     told, narrow = hits.estimate(of=encoder.coder_.calibration.quantities[0]), None
     narrow = hits.estimate(of=told.quantity, confidence=0.8)
     truth, nearest = np.empty(hits.ids.shape), np.empty(len(Q))
-    for number in range(len(Q)):
-        exact = encoder.coder_.exact(Q[number : number + 1], stored)[0]
-        truth[number], nearest[number] = exact[hits.ids[number]], exact.min()
+    for start in range(0, len(Q), 100):
+        some = slice(start, start + 100)
+        exact = encoder.coder_.exact(Q[some], stored)
+        truth[some], nearest[some] = np.take_along_axis(exact, hits.ids[some], axis=1), exact.min(axis=1)
     pair = bilsh.estimate(
         encoder.transform(Q)[:, None], encoder.transform(stored)[hits.ids], encoder, of=told.quantity
     )

@@ -223,6 +223,9 @@ class SimulatedDirectory:
     def link(self, source, target):
         self.disk.link(self.path / source, self.path / target)
 
+    def adopt(self, source, name):
+        return False
+
     def unlink(self, name):
         self.disk.unlink(self.path / name)
 

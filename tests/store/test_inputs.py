@@ -130,7 +130,7 @@ BAD_CALLS = {
     "no encoder": (lambda s: Store.create(s.path / "x", "encoder"), InvalidTypeError, "got str"),
     "a store that is there": (lambda s: Store.create(s.path, ENCODER), BilshError, "another writer"),
     "unfitted encoder": (
-        lambda s: Store.create(s.path / "x", AngleEncoder(n_bits=8)), (ValueError, AttributeError), "not fitted",
+        lambda s: Store.create(s.path / "x", AngleEncoder(n_bits=8)), InvalidTypeError, "fitted",
     ),
 }  # fmt: skip
 

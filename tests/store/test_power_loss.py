@@ -9,6 +9,7 @@ from disks import SimulatedDisk
 from makers import TORTURE, content, make_encoder, make_items
 
 from bilsh import BilshError, Store
+from bilsh.store import log
 from bilsh.store import writer as writing
 from bilsh.store.manifest import encode_manifest, manifest_name
 from bilsh.store.snapshot import hint
@@ -33,6 +34,13 @@ STEPS = (
 
 class Broken(AssertionError):
     """A crash left a store that is unreadable or has lost something."""
+
+
+@pytest.fixture(params=["log", "no log"], autouse=True)
+def logging(request, monkeypatch):
+    """All small changes as records of a log, and none."""
+    if request.param == "no log":
+        monkeypatch.setattr(log, "MAX_RECORD", 0)
 
 
 @cache
@@ -142,7 +150,7 @@ def test_a_store_that_forgets_one_step_is_caught(forgotten, monkeypatch):
         life_of_a_store(0)
 
 
-def write_manifest_in_place(writer, manifest, *, base):
+def write_manifest_in_place(writer, manifest, *, base, seen=None):
     """No temporary name, no link: a crash finds half a manifest under the final name."""
     writer._sync_directory()
     with writer.directory.create(manifest_name(manifest.version)) as file:
@@ -152,24 +160,24 @@ def write_manifest_in_place(writer, manifest, *, base):
     writer._made = []
 
 
-def note_too_early(writer, manifest, *, base, commit=writing.Writer.commit):
+def note_too_early(writer, manifest, *, base, seen=None, commit=writing.Writer.commit):
     """The hint runs ahead of the manifest."""
-    writer._lock.note(hint(manifest.version, writer.directory.identity()))
-    commit(writer, manifest, base=base)
+    writer._lock.note(hint(manifest.version, manifest.version, writer.directory.identity()))
+    commit(writer, manifest, base=base, seen=seen)
 
 
-def tidy_too_early(writer, manifest, *, base, commit=writing.Writer.commit):
+def tidy_too_early(writer, manifest, *, base, seen=None, commit=writing.Writer.commit):
     """Files of the version that is still the newest are removed before the next one stands."""
     for name in writer.directory.list():
         if name.startswith(("s-", "d-")) and name not in manifest.files():
             writer.directory.unlink(name)
-    commit(writer, manifest, base=base)
+    commit(writer, manifest, base=base, seen=seen)
 
 
-def replace_old_version(writer, manifest, *, base, commit=writing.Writer.commit):
+def replace_old_version(writer, manifest, *, base, seen=None, commit=writing.Writer.commit):
     """The old manifest goes before the new one has come."""
     writer.discard([manifest_name(manifest.version - 1)])
-    commit(writer, manifest, base=base)
+    commit(writer, manifest, base=base, seen=seen)
 
 
 @pytest.mark.parametrize(

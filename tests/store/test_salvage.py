@@ -18,10 +18,17 @@ def lose_manifests(where):
 @pytest.fixture(params=["int", "str"])
 def store(tmp_path, request):
     name = str if request.param == "str" else int
-    with Store.create(tmp_path / "store", ENCODER, keep_vectors="float16") as store:
-        store.add(make_items(20), ids=list(map(name, range(20))), metadata=[{"n": n} for n in range(20)])
-        store.upsert(make_items(3, 1), ids=list(map(name, [30, 4, 5])))
-        store.add(make_items(4, 2), ids=list(map(name, range(40, 44))))
+    changes = (
+        lambda s: s.add(
+            make_items(20), ids=list(map(name, range(20))), metadata=[{"n": n} for n in range(20)]
+        ),
+        lambda s: s.upsert(make_items(3, 1), ids=list(map(name, [30, 4, 5]))),
+        lambda s: s.add(make_items(4, 2), ids=list(map(name, range(40, 44)))),
+    )
+    Store.create(tmp_path / "store", ENCODER, keep_vectors="float16").close()
+    for change in changes:
+        with Store.open(tmp_path / "store", "a") as store:  # anew each time, lest small changes go to the log
+            change(store)
     return store.path, content(Store.open(store.path))
 
 
@@ -79,3 +86,19 @@ def test_without_an_encoder_nothing_can_be_saved(store, tmp_path):
     with pytest.raises(CorruptStoreError, match="no whole encoder"):
         Store.salvage(where, tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
+
+
+def test_rows_of_the_log_are_saved_too(store, tmp_path):
+    where, before = store
+    kind = type(next(iter(before)))
+    with Store.open(where, "a") as writer:
+        for number in range(50, 56):
+            writer.add(make_items(1, number), ids=[kind(number)])
+        writer.upsert(make_items(1, 9), ids=[kind(0)])
+        writer.delete([kind(51), kind(7)])
+        assert writer._now.tail.count > 3
+        expected = content(writer)
+    lose_manifests(where)
+    saved = Store.salvage(where, tmp_path / "saved")
+    assert content(Store.open(tmp_path / "saved")) == expected
+    assert any(name.startswith("l-") for name in saved.segments)

@@ -197,14 +197,14 @@ def _learned(folder: ImageFolder, centers: int, most: int, seed: int, say: Progr
 
 
 def _look(folder: ImageFolder) -> tuple[list[NDArray[np.uint8]], NDArray[np.int64] | None]:
-    """Read the images; and the class of each where sub-folders tell it (at least two, of two images or more)."""
+    """Read the images; and the class of each where sub-folders tell it (nearly all have company)."""
     read = [(path, read_color(path, folder.max_side)) for path in folder.paths]
     found = [(path, image) for path, image in read if isinstance(image, np.ndarray)]
     shown = [image for _, image in found]
     parents, number, count = np.unique(
         [str(path.parent) for path, _ in found], return_inverse=True, return_counts=True
     )
-    several = len(parents) > 1 and count[number].min(initial=0) > 1
+    several = len(parents) > 1 and np.mean(count[number] > 1) > 0.9
     return shown, number.astype(np.int64) if several else None
 
 

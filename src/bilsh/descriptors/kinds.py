@@ -13,6 +13,8 @@ from bilsh.datasets.images import ImageFolder, images
 from bilsh.errors import InvalidInputError, optional
 
 Matrix = NDArray[np.float32]
+_ROUNDS = 10
+"""How often k-means looks at all local descriptors."""
 Progress = Callable[[int, int], None]
 
 
@@ -237,6 +239,7 @@ def learn_codebook(
         At most about this many descriptors, an equal share of every image.
     rng : int or numpy.random.Generator, optional
     progress : callable (done, total), optional
+        Called after each image, then after each of ten rounds of k-means.
 
     Returns
     -------
@@ -250,20 +253,27 @@ def learn_codebook(
             f"Need 1 <= n_centers <= max_descriptors; got {n_centers} and {max_descriptors}."
         )
     generator = np.random.default_rng(rng)
+    say = progress or (lambda done, total: None)
     share = -(-max_descriptors // len(source))
     samples = []
+    steps = len(source) + _ROUNDS
     for done, (_, image) in enumerate(source, 1):
         local = sift(image, n_features)
         samples.append(local[generator.permutation(len(local))[:share]])
-        if progress is not None:
-            progress(done, len(source))
+        say(done, steps)
+    say(len(source), steps)
     X = np.concatenate([np.empty((0, 128), np.float32), *samples])
     if len(X) < n_centers:
         raise InvalidInputError(
             f"{len(source)} images gave {len(X)} SIFT descriptors; {n_centers} centres need as many or more. "
             "Give more images or ask for fewer centres."
         )
-    seed = int(generator.integers(2**31))
-    # A batch of at least 4,096 keeps k-means from reassigning starved centres at every step.
-    means = MiniBatchKMeans(n_centers, batch_size=4096, n_init=1, random_state=seed).fit(X)
+    means = MiniBatchKMeans(n_centers, n_init=1, random_state=int(generator.integers(2**31)))
+    # Batches of at least 4,096 keep k-means from reassigning starved centres at every step.
+    size = max(4096, n_centers)
+    for finished in range(len(source) + 1, steps + 1):
+        order = generator.permutation(len(X))
+        for start in range(0, max(1, len(X) - size + 1), size):
+            means.partial_fit(X[order[start : start + size]])
+        say(finished, steps)
     return np.asarray(means.cluster_centers_, dtype=np.float32)

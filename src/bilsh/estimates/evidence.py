@@ -31,6 +31,8 @@ class Evidence:
         Whether fractions come from scores.
     picked : integer array (q, k)
         Which candidates are the hits, in their order.
+    complete : int or None
+        How many of the best candidates are certainly, or nearly so, the best of all items; None: all of them.
     """
 
     coder: Coder
@@ -39,6 +41,7 @@ class Evidence:
     n_items: int
     scored: bool
     picked: NDArray[np.int64]
+    complete: int | None = None
 
     @property
     def calibration(self) -> Calibration:
@@ -56,7 +59,9 @@ class Evidence:
         worth = calibration.score_law.effective_bits if self.scored else calibration.effective_bits
         sample = self.coder.score_hits if self.scored else self.coder.hits
         f = self.fractions
-        return posterior(f, f, self.background, self.n_items, calibration.n_bits, worth, sample)
+        return posterior(
+            f, f[:, : self.complete], self.background, self.n_items, calibration.n_bits, worth, sample
+        )
 
     def estimate(self, of: str | None, confidence: float) -> Estimate:
         """Turn the evidence into a quantity with its interval."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -43,19 +44,20 @@ def duplicate_rows(
     X = inputs.data(data).X
     copies = {kind: inputs.copies(data, kind, n_copies) for kind in COPIES}
     rows: Rows = []
-    for candidate in candidates:
-        for n_bits in bits:
-            encoder = candidate.make(n_bits, seed)
-            # Sign codes subtract the mean of the data, so they need a larger sample than kernel codes.
-            fitted(encoder, X, 16 * FIT_ROWS if isinstance(encoder, bilsh.AngleEncoder) else FIT_ROWS)
-            codes = encoder.transform(X)
+    # Two ways to search the same codes need them once.
+    makers = dict.fromkeys(candidate.make for candidate in candidates)
+    for make, n_bits in product(makers, bits):
+        encoder = make(n_bits, seed)
+        # Sign codes subtract the mean of the data, so they need a larger sample than kernel codes.
+        fitted(encoder, X, 16 * FIT_ROWS if isinstance(encoder, bilsh.AngleEncoder) else FIT_ROWS)
+        codes = encoder.transform(X)
+        for candidate in (candidate for candidate in candidates if candidate.make is make):
             for kind, (originals, queries) in copies.items():
                 truth = Neighborhoods.from_ids(originals[:, None])
                 if candidate.asymmetric:
-                    scores = asymmetric_scores(encoder, queries, codes, inputs.jobs)
-                    ranking = rank_scores(scores, truth)
+                    ranking = rank_scores(asymmetric_scores(encoder, queries, codes, inputs.jobs), truth)
                 else:
                     ranking = rank_codes(encoder.transform(queries), codes, truth, n_jobs=inputs.jobs)
                 recall = float(recall_at_k(ranking, 1).mean())
                 rows.append({"copy": kind, "method": candidate.name, "bits": n_bits, "recall_at_1": recall})
-    return rows
+    return sorted(rows, key=lambda row: [candidate.name for candidate in candidates].index(row["method"]))

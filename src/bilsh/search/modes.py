@@ -26,6 +26,9 @@ from bilsh.search.scan import Found, Memory, Scan, Segment, Tally
 from bilsh.theory.hits import WINDOW
 
 Floats = NDArray[np.float64]
+COMPLETE = 3
+"""Of candidates by distance, the third with the best scores holds nearly all items with such scores."""
+
 UNSAMPLED = (
     "intervals rest on a model alone: this encoder saw too few data at fit, or was made by version 0.1"
 )
@@ -67,6 +70,7 @@ class Hits:
     reason: str
     scores: Floats | None = None
     weights: Weights | None = None
+    complete: int | None = None
 
 
 def search(
@@ -141,9 +145,16 @@ def _progressive(scan: Scan, query: Query, request: Request) -> Hits:
 
 
 def _auto(scan: Scan, query: Query, request: Request, coder: Coder) -> Hits:
-    """The nearest by prefixes, then the best of them by the query's real values; re-ranking needs no scores."""
+    """The nearest by prefixes, then the best of them by the query's real values; re-ranking needs no scores.
+
+    Short codes, which are read as a whole anyway, are all scored: their nearest hundred would miss too many.
+    """
     if request.reranks:
         return _progressive(scan, query, request)
+    if request.candidates is None and all(len(segment.slabs) == 1 for segment in scan.segments):
+        return _scored(
+            scan, query, request, coder, "auto", "short codes are all ordered by the query's real values"
+        )
     wanted = min(request.wanted, max(1, scan.n_items))
     found, why = scan.progressive(query.codes, wanted, request.delta)
     reason = f"the nearest {wanted} codes, ordered by the query's real values; {why}"
@@ -157,11 +168,15 @@ def _asymmetric(scan: Scan, query: Query, request: Request, coder: Coder) -> Hit
         found, _ = scan.progressive(query.codes, wanted, request.delta)
         reason = f"asked for: the nearest {wanted} by prefixes scored"
         return _by_score(scan, query, coder, found, "asymmetric", reason)
+    return _scored(scan, query, request, coder, "asymmetric", "asked for: all items scored")
+
+
+def _scored(scan: Scan, query: Query, request: Request, coder: Coder, mode: str, reason: str) -> Hits:
+    """All items in the order of their scores."""
     weights = _weights(scan, query, coder)
     ids, scores = scan.best_scores(*weights, max(_count(scan, request), min(WINDOW, max(1, scan.n_items))))
     found = ids, scan.distances_of(query.codes, ids)
-    reason = "asked for: all items scored"
-    return Hits(found, "asymmetric", reason, scores.astype(np.float64), weights)
+    return Hits(found, mode, reason, scores.astype(np.float64), weights)
 
 
 def _weights(scan: Scan, query: Query, coder: Coder) -> Weights:
@@ -178,7 +193,7 @@ def _by_score(scan: Scan, query: Query, coder: Coder, found: Found, mode: str, r
     scores = scan.scores_of(*weights, ids).astype(np.float64)
     order = np.lexsort((ids, -scores), axis=1)
     ids, distances, scores = (np.take_along_axis(array, order, axis=1) for array in (ids, distances, scores))
-    return Hits((ids, distances), mode, reason, scores, weights)
+    return Hits((ids, distances), mode, reason, scores, weights, ids.shape[1] // COMPLETE)
 
 
 def _within(scan: Scan, query: Query, request: Request, coder: Coder) -> Matches:
@@ -249,7 +264,7 @@ def _evidence(scan: Scan, coder: Coder, query: Query, hits: Hits, order: NDArray
     weights, bias = hits.weights
     mean = (bias + weights @ scan.frequencies())[:, None]
     fractions = score_fractions(coder, query.values, hits.weights, np.hstack([hits.scores, mean]))
-    return Evidence(coder, fractions[:, :-1], fractions[:, -1], n, True, order)
+    return Evidence(coder, fractions[:, :-1], fractions[:, -1], n, True, order, hits.complete)
 
 
 def _background(scan: Scan, query: Query) -> Floats:

@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError, InvalidInputError, InvalidTypeError
+from bilsh.store import log
 from bilsh.store.files import SyncFailed
 from bilsh.store.ids import Names, show
+from bilsh.store.log import Record
 from bilsh.store.manifest import IdKind, SegmentRef, seconds
 from bilsh.store.merge import to_merge, write_segment
-from bilsh.store.rows import Layout, RowSet, make_rows
+from bilsh.store.rows import Layout, RowSet, joined, make_rows
 from bilsh.store.sections import FileRef, SectionFile, SectionWriter
 from bilsh.store.segment import Segment
 from bilsh.store.snapshot import Snapshot, locate, open_file
+from bilsh.store.tail import Tail
 from bilsh.store.writer import Writer
 
 FLUSH_BYTES = 64 << 20
@@ -29,19 +32,22 @@ class Change:
     """Built up by :meth:`insert` and :meth:`delete`, made true by :meth:`commit`; `base` stays as it is.
 
     Rows wait in memory until there are 64 MiB of them and are then written as a segment that no manifest
-    names yet.
+    names yet. A small change that follows another small one is one record of the log instead.
     """
 
     def __init__(self, writer: Writer, base: Snapshot, use_map: bool) -> None:
         self._writer, self._base, self._use_map = writer, base, use_map
-        self._segments = list(base.segments)
+        self._segments = list(base.files_segments)
         self._layout = Layout.of(base.manifest)
         self._kind = base.manifest.id_kind
         self._next_id = base.manifest.next_id
+        self._index = writer.index_of(base.tail)
         self._pending: list[RowSet] = []
         self._pending_keys: set[bytes] = set()
-        self._touched: set[str] = set()
-        self._changed = False
+        self._deleted: list[NDArray[np.int64]] = []
+        self._deleted_in_tail: set[int] = set()
+        self._folded = base.tail is None
+        self._changed = self._rewritten = False
 
     @property
     def id_kind(self) -> IdKind | None:
@@ -65,7 +71,8 @@ class Change:
         else:
             self._settle(names, overwrite)
         self._kind = names.kind
-        self._layout = replace(self._layout, id_kind=names.kind)
+        if names.kind != self._layout.id_kind:
+            self._layout = replace(self._layout, id_kind=names.kind)
         if names.ints is not None:
             ids = names.ints
             self._next_id = max(self._next_id, int(ids.max()) + 1)
@@ -75,50 +82,86 @@ class Change:
             self._pending_keys.update(names.keys or ())
         self._pending.append(make_rows(self._layout, codes, ids, names, vectors, metadata))
         self._changed = True
-        if sum(batch.nbytes for batch in self._pending) >= FLUSH_BYTES:
+        if sum(rows.nbytes for rows in self._pending) >= FLUSH_BYTES:
             self._flush()
 
     def delete(self, names: Names) -> int:
         """Mark rows as deleted; ids that are not there are passed over. Return how many were."""
         where, rows = locate(self._segments, names)
-        count = 0
-        for number in np.unique(where[where >= 0]).tolist():
-            dying = np.unique(rows[where == number])
-            self._delete_rows(number, dying)
-            count += len(dying)
-        return count
+        return self._delete_found(where, rows) + self._delete_in_tail(names)
 
     def merge_all(self) -> None:
         """Rewrite all segments as one, without dead rows."""
-        if len(self._segments) > 1 or any(segment.ref.dead for segment in self._segments):
-            self._merge(list(range(len(self._segments))))
+        tail = self._fold()
+        if tail or len(self._segments) > 1 or any(segment.ref.dead for segment in self._segments):
+            self._merge(list(range(len(self._segments))), tail)
 
     def commit(self) -> Snapshot:
         """Make the change durable and return the version it makes; the old one where nothing changed."""
-        self._flush()
         if not self._changed:
             return self._base
+        record = self._as_record()
+        in_order = not to_merge([segment.ref for segment in self._segments])
+        if record is not None and in_order and self._writer.takes(record, self._base.tail):
+            return self._append(record)
+        self._flush()
         self._segments = [segment for segment in self._segments if segment.n_alive]
         self._merge_where_due()
+        following = self._writer.follows(small=record is not None)
+        return self._commit(self._base.manifest.version + 1, self._base.stored.version, following)
+
+    def restate(self, version: int, base: int, repaired_from: int | None) -> Snapshot:
+        """Commit what the version at hand holds under another number: for repairs and backups."""
+        self._flush()
+        return self._commit(version, base, False, repaired_from)
+
+    def _append(self, record: Record) -> Snapshot:
+        self._writer.append(record, self._base.stored.version)
+        manifest = replace(self._base.manifest, version=record.version, next_id=record.next_id)
+        tail = self._writer.tail(self._layout)
+        base, segments = self._base, tuple(self._segments)
+        return Snapshot(manifest, base.stored, base.encoder, segments, base.deletes, tail)
+
+    def _commit(self, version: int, base: int, following: bool, repaired_from: int | None = None) -> Snapshot:
         refs, deletes = self._write_bitmaps()
+        ready = self._writer.new_log(self._layout, version) if following and self._kind else None
         manifest = replace(
-            self._base.manifest,
-            version=self._base.manifest.version + 1,
+            self._base.stored,
+            format=2 if ready else 1,
+            version=version,
             time=seconds(),
             id_kind=self._kind,
             next_id=self._next_id,
             segments=refs,
             deletes=deletes.ref if deletes else None,
-            repaired_from=None,
+            repaired_from=repaired_from,
+            log=ready.ref if ready else None,
         )
         # The new version is opened before it is committed: once committed, nothing may fail any more.
         segments = tuple(
             Segment(segment.file, ref, self._layout, segment.alive)
             for segment, ref in zip(self._segments, refs, strict=True)
         )
-        snapshot = Snapshot(manifest, self._base.encoder, segments, deletes)
-        self._writer.commit(manifest, base=self._base.manifest.version)
+        tail = Tail(ready.ref, self._layout, version, ready.records, 0, ready.end) if ready else None
+        snapshot = Snapshot(manifest, manifest, self._base.encoder, segments, deletes, tail)
+        self._writer.commit(manifest, base=base, seen=self._base.tail)
+        self._writer.use_log(ready)
         return snapshot
+
+    def _as_record(self) -> Record | None:
+        """The change as a record of the log; None when it is not small, or more than rows and deletions."""
+        if self._rewritten:
+            return None
+        deleted = np.concatenate([np.empty(0, np.int64), *self._deleted])
+        rows = None
+        if self._pending:
+            count = sum(part.rows for part in self._pending)
+            if count > log.MAX_RECORD:
+                return None
+            single = len(self._pending) == 1
+            rows = self._pending[0] if single else joined(self._pending, np.ones(count, dtype=np.bool_))
+        record = Record(self._base.manifest.version + 1, self._next_id, deleted, rows)
+        return record if log.size_of(record) <= log.MAX_RECORD else None
 
     def _next_names(self, count: int) -> Names:
         if self._kind == "str":
@@ -134,7 +177,7 @@ class Change:
     def _settle(self, names: Names, overwrite: bool) -> None:
         """Make room for new rows of these ids."""
         where, rows = locate(self._segments, names)
-        twice = where >= len(self._base.segments)
+        twice = where >= len(self._base.files_segments)
         for batch in self._pending:
             if names.ints is not None:
                 twice |= np.isin(names.ints, batch.arrays["ids"])
@@ -145,42 +188,70 @@ class Change:
             raise InvalidInputError(
                 f"ids must be unique; {first} occurs in more than one batch. Keep one row of each."
             )
-        taken = np.flatnonzero(where >= 0)
+        in_tail, _ = self._in_tail(names)
+        taken = np.flatnonzero((where >= 0) | in_tail)
         if len(taken) and not overwrite:
             raise InvalidInputError(
                 f"id {show(names, int(taken[0]))} is in the store already (in all {len(taken)} of "
                 f"{len(names)}). Use upsert to replace items."
             )
-        for number in np.unique(where[taken]).tolist():
-            self._delete_rows(number, rows[where == number])
+        self._delete_found(where, rows)
+        self._delete_in_tail(names)
 
-    def _delete_rows(self, number: int, rows: NDArray[np.int64]) -> None:
-        segment = self._segments[number]
-        count = len(segment)
-        bits = segment.alive_bits(0, count)
-        bits = np.ones(count, dtype=np.bool_) if bits is None else bits.copy()
-        bits[rows] = False
-        ref = replace(segment.ref, dead=count - int(np.count_nonzero(bits)), bitmap=0)
-        self._segments[number] = Segment(
-            segment.file, ref, segment.layout, np.packbits(bits, bitorder="little")
-        )
-        self._touched.add(ref.file)
+    def _delete_found(self, where: NDArray[np.int64], rows: NDArray[np.int64]) -> int:
+        count = 0
+        for number in np.unique(where[where >= 0]).tolist():
+            segment, dying = self._segments[number], np.unique(rows[where == number])
+            self._deleted.append(segment.file.take("ids", dying)[:, 0])
+            self._segments[number] = segment.deleting(dying)
+            self._changed = True
+            count += len(dying)
+        return count
+
+    def _in_tail(self, names: Names) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        there, numbers = self._index.find(names)
+        if self._deleted_in_tail:
+            there &= ~np.isin(numbers, np.array(sorted(self._deleted_in_tail), dtype=np.int64))
+        return there, numbers
+
+    def _delete_in_tail(self, names: Names) -> int:
+        there, numbers = self._in_tail(names)
+        dying = np.unique(numbers[there])
+        if len(dying):
+            self._deleted.append(dying)
+            self._deleted_in_tail.update(dying.tolist())
+            self._changed = True
+        return len(dying)
+
+    def _fold(self) -> list[RowSet]:
+        """Living rows of the log, which the manifest to come does not name; once."""
+        if self._folded or self._base.tail is None:
+            return []
+        self._folded = True
+        rows = self._base.tail.rows
+        if rows is None:
+            return []
+        alive = ~np.isin(rows.arrays["ids"][:, 0], np.array(sorted(self._deleted_in_tail), dtype=np.int64))
         self._changed = True
+        return [joined([rows], alive)] if alive.any() else []
 
     def _flush(self) -> None:
-        if self._pending:
-            self._segments.append(self._write(self._pending))
+        sources = self._fold() + self._pending
+        if sources:
+            self._segments.append(self._write(sources))
             self._pending, self._pending_keys = [], set()
 
     def _write(self, sources: Sequence[RowSet | Segment]) -> Segment:
+        self._rewritten = True
         ref = write_segment(self._writer.directory, self._writer.new_name("s", "seg"), self._layout, sources)
         return Segment(self._open(ref, b"SEGM"), ref, self._layout, None)
 
     def _open(self, ref: FileRef, kind: bytes) -> SectionFile:
         return open_file(self._writer.directory, ref, kind, self._layout.fingerprint, self._use_map)
 
-    def _merge(self, numbers: list[int]) -> None:
-        sources = sorted((self._segments[i] for i in numbers if self._segments[i].n_alive), key=_first_id)
+    def _merge(self, numbers: list[int], more: Sequence[RowSet] = ()) -> None:
+        alive = [self._segments[i] for i in numbers if self._segments[i].n_alive]
+        sources: list[RowSet | Segment] = [*sorted(alive, key=_first_id), *more]
         merged = [self._write(sources)] if sources else []
         self._segments = [s for i, s in enumerate(self._segments) if i not in set(numbers)] + merged
         self._changed = True
@@ -200,11 +271,12 @@ class Change:
 
     def _write_bitmaps(self) -> tuple[tuple[SegmentRef, ...], SectionFile | None]:
         """Write the bitmaps of all segments into one file; the old one serves where none has changed."""
+        stored = {ref.file: ref for ref in self._base.stored.segments}
         marked = [segment for segment in self._segments if segment.alive is not None]
         if not marked:
             return tuple(segment.ref for segment in self._segments), None
-        if not any(segment.ref.file in self._touched for segment in marked):
-            return tuple(segment.ref for segment in self._segments), self._base.deletes
+        if all(_same_rows(segment.ref, stored.get(segment.ref.file)) for segment in marked):
+            return tuple(stored.get(s.ref.file, s.ref) for s in self._segments), self._base.deletes
         pieces, refs, at = [], [], 0
         for segment in self._segments:
             ref = segment.ref
@@ -226,6 +298,11 @@ class Change:
         finally:
             writer.abandon()
         return tuple(refs), self._open(written, b"DEAD")
+
+
+def _same_rows(ref: SegmentRef, stored: SegmentRef | None) -> bool:
+    """Whether a segment has the deleted rows that the manifest states: they only ever become more."""
+    return stored is not None and stored.dead == ref.dead
 
 
 def _first_id(segment: Segment) -> int:

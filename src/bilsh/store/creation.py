@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.foreign import ForeignCoder
+from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.store.files import Directory
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file, seconds
-from bilsh.store.sections import FORMAT, SectionWriter
+from bilsh.store.sections import SectionWriter
 from bilsh.store.snapshot import LOCK_NAME, Snapshot, load, versions_among
 from bilsh.store.writer import Writer
 
@@ -39,10 +43,26 @@ def first_version(writer: Writer, coder: Coder, keep_vectors: VectorKind | None,
     finally:
         file.abandon()
     manifest = Manifest(
-        format=FORMAT, version=1, time=seconds(), fingerprint=fingerprint,
+        format=1, version=1, time=seconds(), fingerprint=fingerprint,
         n_bits=coder.n_bits, n_features=coder.n_features, id_kind=None,
         next_id=0, keep_vectors=keep_vectors, encoder=ref, segments=(), deletes=None, repaired_from=None,
     )  # fmt: skip
     snapshot = load(writer.directory, manifest, use_map, None)
     writer.commit(manifest, base=0)
     return snapshot
+
+
+def coder_for(encoder: Any, n_bits: int | None, bits: str | None) -> Coder:
+    """Coder of a new store: the encoder's, or a stand-in for codes that are made elsewhere."""
+    if encoder is None:
+        if n_bits is None:
+            raise InvalidInputError("give a fitted encoder, or n_bits= for codes that are made elsewhere.")
+        return ForeignCoder.of(n_bits, bits)
+    if n_bits is not None or bits is not None:
+        raise InvalidInputError(
+            "n_bits= and bits= are for stores without an encoder; the encoder knows both."
+        )
+    coder = getattr(encoder, "coder_", encoder)
+    if not isinstance(coder, Coder):
+        raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
+    return coder

@@ -25,11 +25,20 @@ from bilsh.files import flush
 Bytes = bytes | bytearray | memoryview
 
 
+class _Descriptor:
+    """Calls that must work when the interpreter has begun to take its modules apart."""
+
+    _close = staticmethod(os.close)
+    _flock = staticmethod(fcntl.flock)
+    _getpid = staticmethod(os.getpid)
+    _fd = -1
+
+
 class SyncFailed(OSError):
     """What is on the medium is unknown: a sync, or the link that makes a commit, failed."""
 
 
-class NewFile:
+class NewFile(_Descriptor):
     """A file being written: bytes are appended, the header is put in last, then all is synced."""
 
     def __init__(self, fd: int, path: Path) -> None:
@@ -55,7 +64,7 @@ class NewFile:
         """Give the descriptor back; safe to call twice."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            os.close(fd)
+            self._close(fd)
 
     def __enter__(self) -> Self:
         return self
@@ -77,7 +86,7 @@ def sync(file: NewFile) -> None:
         raise SyncFailed(error.errno, error.strerror, str(file.path)) from error
 
 
-class OpenFile:
+class OpenFile(_Descriptor):
     """A finished file, open for reading; stays readable after its name is gone."""
 
     def __init__(self, fd: int, path: Path) -> None:
@@ -107,14 +116,16 @@ class OpenFile:
         """Give the descriptor back; maps stay valid."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            os.close(fd)
+            self._close(fd)
 
     def __del__(self) -> None:
         self.close()
 
 
-class Lock:
+class Lock(_Descriptor):
     """The writer's lock. Its file also carries a hint of the newest version, see :meth:`note`."""
+
+    _UNLOCK = fcntl.LOCK_UN
 
     def __init__(self, fd: int, name: str, directory: Directory) -> None:
         self._fd, self._name, self._directory = fd, name, directory
@@ -133,20 +144,19 @@ class Lock:
         """Let another writer in, also while forked children still have the file open; safe to call twice."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            if os.getpid() == self._owner:
-                fcntl.flock(fd, fcntl.LOCK_UN)
-            os.close(fd)
+            if self._getpid() == self._owner:
+                self._flock(fd, self._UNLOCK)
+            self._close(fd)
 
     def __del__(self) -> None:
         self.release()
 
 
-class Directory:
+class Directory(_Descriptor):
     """An open directory of files that are read and written by their names alone."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fd = -1
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def identity(self) -> int:
@@ -175,6 +185,14 @@ class Directory:
     def link(self, source: str, target: str) -> None:
         """Give a file a second name, in one step; FileExistsError when that name is taken."""
         os.link(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd, follow_symlinks=False)
+
+    def adopt(self, source: Directory, name: str) -> bool:
+        """Give a file of another directory the same name here too; False where that is not possible."""
+        try:
+            os.link(name, name, src_dir_fd=source._fd, dst_dir_fd=self._fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
 
     def unlink(self, name: str) -> None:
         """Remove a name."""
@@ -227,7 +245,7 @@ class Directory:
     def __del__(self) -> None:
         # Never closed by hand: another thread may be in the middle of a call, and numbers are used again.
         if self._fd >= 0:
-            os.close(self._fd)
+            self._close(self._fd)
 
 
 class Disk:

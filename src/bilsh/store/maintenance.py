@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from bilsh.errors import CorruptStoreError, InvalidInputError
+from bilsh.store.change import Change
 from bilsh.store.files import Directory
 from bilsh.store.ids import hash_keys
-from bilsh.store.manifest import manifest_name, seconds
+from bilsh.store.manifest import manifest_name
 from bilsh.store.recipe import recipe_in
 from bilsh.store.segment import Segment, windows
 from bilsh.store.snapshot import Snapshot, load, open_snapshot, read_hint, read_manifest, versions_among
@@ -40,9 +41,10 @@ class Version:
 def verify(directory: Directory, deep: bool) -> Verification:
     """Check sizes and headers of the newest version; `deep` also every block and cross-reference."""
     snapshot = open_snapshot(directory, version=None, use_map=False)
-    version, before = snapshot.manifest.version, snapshot.manifest.repaired_from
+    stored = snapshot.stored
+    before = stored.repaired_from
     if before is None:
-        before = max((v for v in versions_among(directory.list()) if v < version), default=0)
+        before = max((v for v in versions_among(directory.list()) if v < stored.version), default=0)
     problems = [
         *_problems(snapshot, deep),
         *_earlier_problems(directory, before),
@@ -50,19 +52,24 @@ def verify(directory: Directory, deep: bool) -> Verification:
     ]
     if problems:
         raise CorruptStoreError(" ".join(problems))
-    refs = [file.ref for file in snapshot.files()]
-    return Verification(version, 1 + len(refs), sum(ref.size for ref in refs), deep)
+    refs = [*(file.ref for file in snapshot.files()), *([stored.log] if stored.log else [])]
+    return Verification(snapshot.manifest.version, 1 + len(refs), sum(ref.size for ref in refs), deep)
 
 
 def versions(directory: Directory) -> list[Version]:
-    """Versions in the directory, oldest first, each with what is wrong with it at first sight."""
+    """Versions in the directory, oldest first, each with what is wrong with it at first sight.
+
+    One for each manifest: the last that its log leads to.
+    """
     found = []
     for number in versions_among(directory.list()):
         stamp = items = problem = None
         try:
             manifest = read_manifest(directory, number)
-            stamp, items = manifest.time, manifest.n_alive
-            load(directory, manifest, use_map=False, known=None)
+            stamp = manifest.time
+            items = sum(segment.rows - segment.dead for segment in manifest.segments)
+            snapshot = load(directory, manifest, use_map=False, known=None)
+            number, items = snapshot.manifest.version, snapshot.n_alive
         except CorruptStoreError as error:
             problem = str(error)
         except FileNotFoundError as error:
@@ -74,20 +81,18 @@ def versions(directory: Directory) -> list[Version]:
 def repair(directory: Directory, to_version: int) -> int:
     """Make a new newest version with the content of an earlier one, after checking every byte of it."""
     there = versions_among(directory.list())
-    if to_version not in there:
-        raise InvalidInputError(f"version {to_version} is not there; {directory.path} has versions {there}.")
+    last = [version.version for version in versions(directory)]
+    if not there or not there[0] <= to_version <= max(last):
+        raise InvalidInputError(f"version {to_version} is not there; {directory.path} has versions {last}.")
     writer = Writer(directory)
     try:
         snapshot = open_snapshot(directory, version=to_version, use_map=False)
         problems = list(_problems(snapshot, deep=True))
         if problems:
             raise CorruptStoreError(f"version {to_version} is damaged too. " + " ".join(problems))
-        newest = max(there[-1], read_hint(directory)) + 1
+        newest = max(*last, read_hint(directory).version) + 1
         with writer.change():
-            writer.commit(
-                replace(snapshot.manifest, version=newest, time=seconds(), repaired_from=to_version),
-                base=there[-1],
-            )
+            Change(writer, snapshot, use_map=False).restate(newest, there[-1], to_version)
     finally:
         writer.close()
     return newest

@@ -12,11 +12,11 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from bilsh.errors import CorruptStoreError
-from bilsh.store.sections import FORMAT, FileRef
+from bilsh.store.sections import FileRef
 
 MAX_BYTES = 16 << 20
 MAX_VERSION = 9_999_999_999
@@ -25,7 +25,9 @@ _HEAD = b'{"sha256":"'
 _MIDDLE = b'","manifest":'
 _TAIL = b"}\n"
 _VERSION_NAME = re.compile(r"m-(\d{10})\.json")
-_OWN_NAME = re.compile(r"(?:s-[0-9a-f]{16}\.seg|d-[0-9a-f]{16}\.del|e-[0-9a-f]{16}\.enc|t-[0-9a-f]{16}\.tmp)")
+_OWN_NAME = re.compile(
+    r"(?:s-[0-9a-f]{16}\.seg|d-[0-9a-f]{16}\.del|e-[0-9a-f]{16}\.enc|l-[0-9a-f]{16}\.log|t-[0-9a-f]{16}\.tmp)"
+)
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 
 IdKind = Literal["int", "str"]
@@ -58,16 +60,12 @@ class Manifest:
     segments: tuple[SegmentRef, ...]
     deletes: FileRef | None
     repaired_from: int | None
-
-    @property
-    def n_alive(self) -> int:
-        """Number of items that are not deleted."""
-        return sum(segment.rows - segment.dead for segment in self.segments)
+    log: FileRef | None = None
 
     def files(self) -> set[str]:
         """Names of all files this version needs."""
-        names = {self.encoder.file, *(segment.file for segment in self.segments)}
-        return names | {self.deletes.file} if self.deletes else names
+        others = {ref.file for ref in (self.deletes, self.log) if ref}
+        return {self.encoder.file, *(segment.file for segment in self.segments)} | others
 
 
 def seconds() -> int:
@@ -82,7 +80,7 @@ def manifest_name(version: int) -> str:
 
 def version_of(name: str) -> int | None:
     """Version that a file name stands for, None for other files."""
-    match = _VERSION_NAME.fullmatch(name)
+    match = _VERSION_NAME.fullmatch(name) if name.startswith("m-") else None
     return int(match[1]) if match else None
 
 
@@ -93,7 +91,10 @@ def is_own_file(name: str) -> bool:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Bytes of the manifest's file."""
-    body = json.dumps(asdict(manifest), separators=(",", ":")).encode("ascii")
+    raw = asdict(manifest)
+    if manifest.format == 1:
+        del raw["log"]
+    body = json.dumps(raw, separators=(",", ":")).encode("ascii")
     return _HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + _MIDDLE + body + _TAIL
 
 
@@ -123,7 +124,7 @@ def _checked(raw: Any, version: int | None) -> Manifest:
 
 
 def _read_1(raw: dict[str, Any], version: int | None) -> Manifest:
-    _want(set(raw) == {field.name for field in fields(Manifest)}, "its fields are not those of format 1")
+    _want(set(raw) == _FIELDS_1, "its fields are not those of its format")
     _want(raw["version"] == _count(raw["version"], 1) == version, "it carries another version than its name")
     _want(raw["id_kind"] in (None, "int", "str"), "unknown kind of ids")
     _want(raw["keep_vectors"] in (None, "float32", "float16"), "unknown kind of vectors")
@@ -135,7 +136,7 @@ def _read_1(raw: dict[str, Any], version: int | None) -> Manifest:
     _want(bool(raw["id_kind"]) or not segments, "segments without a kind of ids")
     _want(len({s.file for s in segments}) == len(segments), "a segment is listed twice")
     return Manifest(
-        format=FORMAT,
+        format=1,
         version=raw["version"],
         time=_count(raw["time"]),
         fingerprint=raw["fingerprint"],
@@ -188,5 +189,15 @@ def _want(condition: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
-READERS: dict[int, Callable[[dict[str, Any], int | None], Manifest]] = {1: _read_1}
-"""What reads the body of each format, believing nothing."""
+def _read_2(raw: dict[str, Any], version: int | None) -> Manifest:
+    """Format 2 is format 1 with a log."""
+    _want("log" in raw, "it names no log")
+    log = _file(raw["log"], "l-", ".log")
+    first = _read_1({key: value for key, value in raw.items() if key != "log"}, version)
+    _want(first.id_kind is not None, "a log without a kind of ids")
+    return replace(first, format=2, log=log)
+
+
+_FIELDS_1 = {field.name for field in fields(Manifest)} - {"log"}
+READERS: dict[int, Callable[[dict[str, Any], int | None], Manifest]] = {1: _read_1, 2: _read_2}
+"""What reads the body of each format, believing nothing. A manifest has the lowest format that can say it."""

@@ -125,6 +125,14 @@ def recipe_in(directory: Directory) -> Recipe | None:
         ) from None
 
 
+def recipe_files(directory: Directory) -> dict[str, bytes]:
+    """Files of the recipe, after a check, in the order in which a copy must get them; none where there is none."""
+    if recipe_in(directory) is None:
+        return {}
+    found = {name: _read(directory, name) for name in (CODEBOOK, RECIPE)}
+    return {name: data for name, data in found.items() if data is not None}
+
+
 def _read(directory: Directory, name: str) -> bytes | None:
     try:
         file = directory.open(name)

@@ -48,8 +48,13 @@ class Layout:
         columns = {f"code{i}": ("<u1", width) for i, width in enumerate(self.widths)}
         columns["ids"] = ("<i8", 1)
         if self.keep_vectors:
-            columns["vectors"] = (_VECTOR_DTYPES[self.keep_vectors], self.n_features)
+            columns["vectors"] = (self.vector_dtype, self.n_features)
         return columns
+
+    @property
+    def vector_dtype(self) -> str:
+        """Type of kept vectors on disk."""
+        return _VECTOR_DTYPES[self.keep_vectors or "float32"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +101,37 @@ def make_rows(
     if vectors is not None:
         arrays["vectors"] = vectors
     if names.keys is not None and names.hashes is not None:
-        arrays |= _ragged("keys", names.keys)
+        arrays |= ragged("keys", names.keys)
         arrays["hashes"] = names.hashes
     if metadata is not None:
-        arrays |= _ragged("meta", metadata)
+        arrays |= ragged("meta", metadata)
     return RowSet(layout, codes, arrays)
 
 
-def _ragged(name: str, items: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+def ragged(name: str, items: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+    """Strings of different lengths as two sections: their bytes, and where each ends."""
     ends = np.cumsum(np.fromiter(map(len, items), np.int64, len(items)))
     return {name: np.frombuffer(b"".join(items), np.uint8)[:, None], f"{name}_ends": ends[:, None]}
+
+
+def joined(parts: Sequence[RowSet], alive: NDArray[np.bool_]) -> RowSet:
+    """Those rows of some sets, one after the other, that are alive."""
+    codes = np.concatenate([part.codes for part in parts])[alive]
+    arrays: dict[str, NDArray[Any]] = {
+        name: np.concatenate([part.arrays[name] for part in parts])[alive]
+        for name in ("ids", "vectors", "hashes")
+        if name in parts[0].arrays
+    }
+    for name in ("keys", "meta"):
+        if any(part.has(name) for part in parts):
+            lengths = np.concatenate([_lengths(part, name) for part in parts])
+            data = np.concatenate([part.arrays[name] for part in parts if part.has(name)])
+            arrays[name] = data[np.repeat(alive, lengths)]
+            arrays[f"{name}_ends"] = np.cumsum(lengths[alive])[:, None]
+    return RowSet(parts[0].layout, codes, arrays)
+
+
+def _lengths(part: RowSet, name: str) -> NDArray[np.int64]:
+    if not part.has(name):
+        return np.zeros(part.rows, dtype=np.int64)
+    return np.diff(part.arrays[f"{name}_ends"][:, 0], prepend=0)

@@ -160,7 +160,7 @@ class SectionFile:
             raise self.corrupt(
                 "header does not match the manifest (damaged, or another file put in its place)"
             )
-        self.fingerprint = fingerprint
+        self.kind, self.fingerprint = kind, fingerprint
         self._parse(header, kind, fingerprint)
         self._crcs: NDArray[np.uint32] | None = None
         self._seen = np.zeros(self._n_blocks, dtype=np.bool_)
@@ -284,6 +284,11 @@ class SectionFile:
             result[order[at:end]] = window[ascending[at:end] - start]
             at = end
         return result
+
+    def pieces_of_file(self) -> Iterator[bytes]:
+        """Yield the bytes of the whole file, for a copy."""
+        for start in range(0, self.ref.size, WINDOW):
+            yield self._file.read_at(start, min(WINDOW, self.ref.size - start))
 
     def check_all(self) -> int:
         """Read and check every block again, from the file and not from memory; return their number."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -113,6 +113,16 @@ class Segment:
         if self.alive is None:
             return np.ones(len(rows), dtype=np.bool_)
         return (self.alive[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
+
+    def deleting(self, rows: NDArray[np.int64]) -> Segment:
+        """The same segment with more rows deleted; this one stays as it is."""
+        if not len(rows):
+            return self
+        bits = self.alive_bits(0, len(self))
+        bits = np.ones(len(self), dtype=np.bool_) if bits is None else bits.copy()
+        bits[rows] = False
+        ref = replace(self.ref, dead=len(self) - int(np.count_nonzero(bits)), bitmap=self.ref.bitmap or 0)
+        return Segment(self.file, ref, self.layout, np.packbits(bits, bitorder="little"))
 
     def codes_at(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Whole codes of some rows."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from bilsh.errors import CorruptStoreError
 from bilsh.store.files import Directory, Disk
 from bilsh.store.ids import Names
+from bilsh.store.log import read_log
 from bilsh.store.manifest import (
     MAX_BYTES,
     MAX_VERSION,
@@ -25,29 +27,54 @@ from bilsh.store.manifest import (
 from bilsh.store.rows import Layout
 from bilsh.store.sections import FileRef, SectionFile
 from bilsh.store.segment import Segment
+from bilsh.store.tail import Tail, follow
 
 LOCK_NAME = "lock"
 _TRIES = 1000
-_NOTE = re.compile(rb"bilsh head (\d{10}) (\d{10})(?: ([0-9a-f]{16}))?\n")
+_OLD_NOTE = re.compile(rb"bilsh head (\d{10}) (\d{10})\n")
+_NOTE = re.compile(rb"bilsh head (\d{10}) (\d{10}) [0-9a-f]{16} [0-9a-f]{8}\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An open version."""
+    """An open version.
+
+    Attributes
+    ----------
+    manifest : Manifest
+        Of this version: its number and next id are those after the records of the log.
+    stored : Manifest
+        As it is on disk.
+    encoder, deletes : SectionFile
+    files_segments : tuple of Segment
+        Segments in files, with the rows deleted that the log deletes.
+    tail : Tail or None
+        What the log adds.
+    """
 
     manifest: Manifest
+    stored: Manifest
     encoder: SectionFile
-    segments: tuple[Segment, ...]
+    files_segments: tuple[Segment, ...]
     deletes: SectionFile | None
+    tail: Tail | None = None
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments, that of the log too."""
+        last = self.tail.segment if self.tail else None
+        return self.files_segments if last is None else (*self.files_segments, last)
 
     @property
     def n_alive(self) -> int:
         """Number of items."""
-        return sum(segment.n_alive for segment in self.segments)
+        in_tail = self.tail.n_alive if self.tail else 0
+        return in_tail + sum(segment.n_alive for segment in self.files_segments)
 
     def files(self) -> list[SectionFile]:
-        """Return all open files of the version."""
-        return [self.encoder, *(s.file for s in self.segments), *([self.deletes] if self.deletes else [])]
+        """Return all open files of sections."""
+        deletes = [self.deletes] if self.deletes else []
+        return [self.encoder, *(s.file for s in self.files_segments), *deletes]
 
     def find(self, names: Names) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Segment and row of each id that is in the store; -1, -1 for the others."""
@@ -85,26 +112,37 @@ def locate(
     return where, rows
 
 
-def read_hint(directory: Directory) -> int:
-    """Newest version the last writer noted in the lock file; 0 when it left no readable note.
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the last writer noted: the newest version, and the manifest it rests on; zeros when it noted nothing."""
+
+    version: int = 0
+    manifest: int = 0
+
+
+def read_hint(directory: Directory) -> Note:
+    """Read the note in the lock file.
 
     A note tells of the directory it was made in: a copy of a store may have been made before or after it.
     """
     try:
         file = directory.open(LOCK_NAME)
     except FileNotFoundError:
-        return 0
-    data = file.read_at(0, 64)
+        return Note()
+    data = file.read_at(0, 80)
     file.close()
-    match = _NOTE.fullmatch(data)
-    if not match or int(match[1]) + int(match[2]) != MAX_VERSION:
-        return 0
-    return int(match[1]) if match[3] in (None, b"%016x" % directory.identity()) else 0
+    old, match = _OLD_NOTE.fullmatch(data), _NOTE.fullmatch(data)
+    if old and int(old[1]) + int(old[2]) == MAX_VERSION:
+        return Note(int(old[1]), int(old[1]))
+    if match and data == hint(int(match[1]), int(match[2]), directory.identity()):
+        return Note(int(match[1]), int(match[2]))
+    return Note()
 
 
-def hint(version: int, identity: int) -> bytes:
-    """Note for the lock file; the complement makes a torn or damaged note unreadable."""
-    return b"bilsh head %010d %010d %016x\n" % (version, MAX_VERSION - version, identity)
+def hint(version: int, manifest: int, identity: int) -> bytes:
+    """Note for the lock file; the checksum makes a torn or damaged note unreadable."""
+    note = b"bilsh head %010d %010d %016x" % (version, manifest, identity)
+    return note + b" %08x\n" % zlib.crc32(note)
 
 
 def versions_among(names: list[str]) -> list[int]:
@@ -120,18 +158,10 @@ def open_directory(disk: Disk, path: Path) -> Directory:
         raise FileNotFoundError(f"there is no store at {path}. Make one with Store.create.") from None
 
 
-def newest_version(directory: Directory) -> int:
-    """Find the newest version; the note in the lock file tells when its manifest has gone missing."""
-    for _ in range(3):
-        # The note is read first: it never runs ahead of the manifests, so a newer note means a missing
-        # manifest (or, once in a blue moon, a listing made while two commits went by: look again).
-        noted = read_hint(directory)
-        versions = versions_among(directory.list())
-        if versions and versions[-1] >= noted:
-            return versions[-1]
-    if noted:
-        raise CorruptStoreError(f"{manifest_name(noted)} is missing. See Store.versions and Store.repair.")
-    raise FileNotFoundError(f"{directory.path} holds no bilsh store. Make one with Store.create.")
+def refuse_nothing(directory: Directory) -> None:
+    """Raise FileNotFoundError where there is no store at all, not even a damaged one."""
+    if not versions_among(directory.list()) and not read_hint(directory).version:
+        raise FileNotFoundError(f"{directory.path} holds no bilsh store. Make one with Store.create.")
 
 
 def read_manifest(directory: Directory, version: int) -> Manifest:
@@ -150,21 +180,57 @@ def open_snapshot(
     directory: Directory, *, version: int | None, use_map: bool, known: Snapshot | None = None
 ) -> Snapshot:
     """Open a version, the newest when `version` is None; files that `known` has open are used again."""
+    before, behind = None, 0
     for _ in range(_TRIES):
-        number = newest_version(directory) if version is None else version
+        # The note is read first: it never runs ahead, so a note of a version that is not there means that
+        # something is missing (or, once in a blue moon, that commits went by meanwhile: look again).
+        noted = read_hint(directory) if version is None else Note()
+        there = [v for v in versions_among(directory.list()) if version is None or v <= version]
+        if not there and not noted.version:
+            refuse_nothing(directory)
+            raise _missing(manifest_name(version or 0))
+        number = there[-1] if there else 0
         try:
-            return load(directory, read_manifest(directory, number), use_map, known)
+            if number < noted.manifest:
+                raise FileNotFoundError(2, "missing", manifest_name(noted.manifest))
+            snapshot = load(directory, read_manifest(directory, number), use_map, known, version)
         except FileNotFoundError as error:
-            missing = error.filename
-        if version is not None or newest_version(directory) == number:
-            break
-    raise CorruptStoreError(
-        f"{str(missing).rsplit('/', 1)[-1]} is missing. See Store.versions and Store.repair."
-    )
+            if number == before:
+                behind += 1
+            if version is not None or behind > 2:
+                raise _missing(str(error.filename).rsplit("/", 1)[-1]) from None
+            before = number
+            continue
+        found = snapshot.manifest.version
+        if version is not None and found != version:
+            raise _missing(f"version {version}")
+        if found >= noted.version:
+            return snapshot
+        behind += 1
+        if behind > 2:
+            what = snapshot.stored.log.file if snapshot.stored.log else manifest_name(noted.version)
+            raise CorruptStoreError(
+                f"{what} is damaged or missing: version {noted.version} was stored, version {found} is found. "
+                "See Store.versions and Store.repair."
+            )
+    raise _missing(manifest_name(number))
 
 
-def load(directory: Directory, manifest: Manifest, use_map: bool, known: Snapshot | None) -> Snapshot:
-    """Open all files of a manifest; FileNotFoundError when one is gone."""
+def _missing(what: str) -> CorruptStoreError:
+    return CorruptStoreError(f"{what} is missing. See Store.versions and Store.repair.")
+
+
+def load(
+    directory: Directory,
+    manifest: Manifest,
+    use_map: bool,
+    known: Snapshot | None,
+    version: int | None = None,
+) -> Snapshot:
+    """Open all files of a manifest, and the records of its log up to a version, all when that is None.
+
+    FileNotFoundError when a file is gone.
+    """
     ready = {file.name: file for file in known.files()} if known else {}
     opened: list[SectionFile] = []
 
@@ -187,11 +253,28 @@ def load(directory: Directory, manifest: Manifest, use_map: bool, known: Snapsho
             Segment(get(ref, b"SEGM"), ref, layout, _bitmap(deletes, ref) if deletes else None)
             for ref in manifest.segments
         )
+        tail = _tail(directory, manifest, layout, version) if manifest.log else None
     except BaseException:
         for file in opened:
             file.close()
         raise
-    return Snapshot(manifest, encoder, segments, deletes)
+    if tail is None or not tail.count:
+        return Snapshot(manifest, manifest, encoder, segments, deletes, tail)
+    last = tail.records[-1]
+    now = replace(manifest, version=last.version, next_id=last.next_id)
+    return Snapshot(now, manifest, encoder, follow(segments, tail.deleted()), deletes, tail)
+
+
+def _tail(directory: Directory, manifest: Manifest, layout: Layout, version: int | None) -> Tail | None:
+    if manifest.log is None:
+        return None
+    file = directory.open(manifest.log.file)
+    try:
+        log = read_log(file, manifest.log, layout, manifest.version)
+    finally:
+        file.close()
+    count = len(log.records) if version is None else min(len(log.records), version - manifest.version)
+    return Tail.of(log, layout, manifest.version, count)
 
 
 def open_file(

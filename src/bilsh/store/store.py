@@ -13,18 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from bilsh.encoders.coder import Coder
-from bilsh.encoders.foreign import ForeignCoder
-from bilsh.errors import (
-    CorruptEncoderError,
-    CorruptStoreError,
-    InvalidInputError,
-    InvalidTypeError,
-)
+from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.search.scan import Memory
 from bilsh.search.searchable import Searchable
 from bilsh.store import maintenance
+from bilsh.store.backup import Backup, back_up
 from bilsh.store.change import Change
-from bilsh.store.creation import first_version, refuse_contents
+from bilsh.store.creation import coder_for, first_version, refuse_contents
 from bilsh.store.files import Directory, Disk
 from bilsh.store.ids import as_names
 from bilsh.store.inputs import Rows, encoded, given_as, ready
@@ -32,7 +27,7 @@ from bilsh.store.maintenance import Verification, Version
 from bilsh.store.manifest import VectorKind
 from bilsh.store.salvage import Salvage, look_for_segments, refill
 from bilsh.store.searching import StoreView
-from bilsh.store.snapshot import Snapshot, newest_version, open_directory, open_snapshot, versions_among
+from bilsh.store.snapshot import Snapshot, open_directory, open_snapshot, refuse_nothing, versions_among
 from bilsh.store.view import View
 from bilsh.store.writer import Writer
 
@@ -56,9 +51,10 @@ class Store(View, Searchable):
     """
 
     def __init__(
-        self, directory: Directory, snapshot: Snapshot, writer: Writer | None, use_map: bool
+        self, disk: Disk, directory: Directory, snapshot: Snapshot, writer: Writer | None, use_map: bool
     ) -> None:
         super().__init__(directory, snapshot)
+        self._disk = disk
         self._writer, self._use_map = writer, use_map
         self._encoder: Encoder | None = None
         self._coder: Coder | None = None
@@ -101,7 +97,7 @@ class Store(View, Searchable):
             raise InvalidInputError(
                 f"keep_vectors must be 'float32', 'float16' or None; got {keep_vectors!r}."
             )
-        coder = _coder_for(encoder, n_bits, bits)
+        coder = coder_for(encoder, n_bits, bits)
         disk, where = _disk or Disk(), Path(path)
         disk.make_directory(where)
         directory = disk.directory(where)
@@ -114,7 +110,7 @@ class Store(View, Searchable):
         except BaseException:
             writer.close()
             raise
-        return cls(directory, snapshot, writer, mmap)
+        return cls(disk, directory, snapshot, writer, mmap)
 
     @classmethod
     def open(
@@ -124,6 +120,7 @@ class Store(View, Searchable):
         *,
         version: int | None = None,
         mmap: bool = True,
+        log: bool = True,
         _disk: Disk | None = None,
     ) -> Self:
         """Open a store.
@@ -138,6 +135,9 @@ class Store(View, Searchable):
         mmap : bool
             Map files into memory. False reads them instead: for file systems where others may cut files
             short, which would kill a process that has them mapped.
+        log : bool
+            Put small changes that follow each other into a log, which is quick. False makes each a segment, so
+            that segments do not depend on when the store was opened.
         """
         if mode not in ("r", "a"):
             raise InvalidInputError(f"mode must be 'r' (read) or 'a' (read and change); got {mode!r}.")
@@ -145,18 +145,19 @@ class Store(View, Searchable):
             raise InvalidInputError(
                 "an earlier version can only be read. Use mode='r', or Store.repair to go back to it."
             )
-        directory = open_directory(_disk or Disk(), Path(path))
+        disk = _disk or Disk()
+        directory = open_directory(disk, Path(path))
         if mode == "r":
-            return cls(directory, open_snapshot(directory, version=version, use_map=mmap), None, mmap)
-        newest_version(directory)  # no lock file is left where there is no store
-        writer = Writer(directory)
+            return cls(disk, directory, open_snapshot(directory, version=version, use_map=mmap), None, mmap)
+        refuse_nothing(directory)  # no lock file is left where there is no store
+        writer = Writer(directory, use_log=log)
         try:
             snapshot = open_snapshot(directory, version=None, use_map=mmap)
-            writer.tidy(snapshot.manifest)
+            writer.tidy(snapshot.stored)
         except BaseException:
             writer.close()
             raise
-        return cls(directory, snapshot, writer, mmap)
+        return cls(disk, directory, snapshot, writer, mmap)
 
     def close(self) -> None:
         """Release the lock and the files; arrays handed out stay valid."""
@@ -289,6 +290,22 @@ class Store(View, Searchable):
             _ = self.coder
         return result
 
+    def backup(self, path: str | os.PathLike[str], *, link: bool = False) -> Backup:
+        """Copy the version this object sees into another directory, while writers go on.
+
+        Durable, and every copied byte checked, when it returns. Into a directory that has an earlier backup of
+        this store only what is new is copied; what was there is checked by size and header (see :meth:`verify`).
+
+        Parameters
+        ----------
+        path : path
+            New directory, or that of an earlier backup.
+        link : bool
+            Hard-link files instead of copying them where the file system allows it: quick and without space,
+            but then damage of a file is damage of both.
+        """
+        return back_up(self._disk, self._place, self._now, Path(path), link)
+
     @staticmethod
     def exists(path: str | os.PathLike[str], *, _disk: Disk | None = None) -> bool:
         """Tell whether there is a store at `path`, be it readable or damaged."""
@@ -379,19 +396,3 @@ class Store(View, Searchable):
                     self._snapshot = change.commit()
             finally:
                 self._changer = 0
-
-
-def _coder_for(encoder: Any, n_bits: int | None, bits: str | None) -> Coder:
-    """Coder of a new store: the encoder's, or a stand-in for codes that are made elsewhere."""
-    if encoder is None:
-        if n_bits is None:
-            raise InvalidInputError("give a fitted encoder, or n_bits= for codes that are made elsewhere.")
-        return ForeignCoder.of(n_bits, bits)
-    if n_bits is not None or bits is not None:
-        raise InvalidInputError(
-            "n_bits= and bits= are for stores without an encoder; the encoder knows both."
-        )
-    coder = getattr(encoder, "coder_", encoder)
-    if not isinstance(coder, Coder):
-        raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
-    return coder

@@ -20,22 +20,36 @@ from collections.abc import Iterator
 
 from bilsh.errors import BilshError, CorruptStoreError, InvalidInputError, StoreBusyError
 from bilsh.store.files import Directory, SyncFailed, sync
-from bilsh.store.manifest import Manifest, decode_manifest, encode_manifest, is_own_file, manifest_name
+from bilsh.store.log import LogWriter, Record, read_log
+from bilsh.store.manifest import (
+    MAX_VERSION,
+    Manifest,
+    decode_manifest,
+    encode_manifest,
+    is_own_file,
+    manifest_name,
+)
+from bilsh.store.rows import Layout
 from bilsh.store.snapshot import LOCK_NAME, hint, read_manifest, versions_among
+from bilsh.store.tail import Tail, TailIndex
 
 
 class Writer:
     """Holds the lock from construction to :meth:`close`."""
 
-    def __init__(self, directory: Directory) -> None:
-        self.directory = directory
+    def __init__(self, directory: Directory, *, use_log: bool = True) -> None:
+        self.directory, self._may_log = directory, use_log
         self._owner = os.getpid()
         self._failed: str | None = None
         self._made: list[str] = []
+        self._log: LogWriter | None = None
+        self._index = TailIndex()
+        self._small = 0
         self._lock = directory.lock(LOCK_NAME)
 
     def close(self) -> None:
         """Let another writer in."""
+        self.use_log(None)
         self._lock.release()
 
     def refuse_children(self) -> None:
@@ -54,6 +68,10 @@ class Writer:
     def named(self) -> int:
         """Return how many files the running change has named."""
         return len(self._made)
+
+    def forget(self, name: str) -> None:
+        """Take a name off the list of files to remove or to find again: it has served."""
+        self._made.remove(name)
 
     def drop_after(self, count: int) -> None:
         """Remove the files named after the first `count`."""
@@ -89,8 +107,81 @@ class Writer:
                 )
             raise
 
-    def commit(self, manifest: Manifest, *, base: int) -> None:
-        """Make `manifest` the newest version, after `base`; when this returns, it survives power loss."""
+    def follows(self, *, small: bool) -> bool:
+        """Count small changes one after the other; whether this is at least the second, so that a log pays."""
+        self._small = self._small + 1 if small else 0
+        return self._small > 1 and self._may_log
+
+    def new_log(self, layout: Layout, base: int) -> LogWriter:
+        """Make a log for a manifest to name."""
+        return LogWriter(self.directory, self.new_name("l", "log"), layout, base)
+
+    def use_log(self, log: LogWriter | None) -> None:
+        """Append to this log from now on; a manifest names it."""
+        if self._log is not None and self._log is not log:
+            self._log.close()
+        self._log, self._index = log, TailIndex()
+
+    def _owns(self, tail: Tail | None) -> bool:
+        """Whether this is the log that this writer made, and all of it."""
+        mine = self._log
+        return mine is not None and tail is not None and (mine.ref, mine.end) == (tail.ref, tail.end)
+
+    def takes(self, record: Record, tail: Tail | None) -> bool:
+        """Whether a change of the version that `tail` ends can be a record of this writer's log."""
+        return self._log is not None and self._owns(tail) and self._log.has_room(record)
+
+    def index_of(self, tail: Tail | None) -> TailIndex:
+        """Which ids live in the log of a version."""
+        if self._owns(tail):
+            return self._index
+        index = TailIndex()
+        for record in tail.records if tail else ():
+            index.apply(record)
+        return index
+
+    def tail(self, layout: Layout) -> Tail:
+        """All of this writer's log."""
+        if self._log is None:
+            raise RuntimeError("this writer has no log")
+        return Tail(
+            self._log.ref, layout, self._log.base, self._log.records, len(self._log.records), self._log.end
+        )
+
+    def append(self, record: Record, base: int) -> None:
+        """Make a record of the log the newest version, after manifest `base`; durable when this returns."""
+        if self._log is None:
+            raise RuntimeError("this writer has no log")
+        if record.version > MAX_VERSION:
+            raise InvalidInputError(
+                f"this change could not be read back: there is no version {record.version}."
+            )
+        self._check_base(base)
+        self._failed = "interrupted while committing"
+        try:
+            self._log.append(record)
+        except OSError as error:
+            raise SyncFailed(
+                error.errno, error.strerror, str(self.directory.path / self._log.ref.file)
+            ) from error
+        # Looked at again: a writer that came in between has not seen this record, so it is not acknowledged.
+        self._check_base(base)
+        self._index.apply(record)
+        self._failed = None
+        with contextlib.suppress(OSError):
+            self._lock.note(hint(record.version, base, self.directory.identity()))
+
+    def commit(self, manifest: Manifest, *, base: int, seen: Tail | None = None) -> None:
+        """Make `manifest` the newest version; when this returns, it survives power loss.
+
+        Parameters
+        ----------
+        manifest : Manifest
+        base : int
+            Version of the manifest that must still be the newest.
+        seen : Tail or None
+            What was seen of its log; it must not have grown.
+        """
         name, data = manifest_name(manifest.version), encode_manifest(manifest)
         try:
             readable = decode_manifest(data, name) == manifest
@@ -104,6 +195,7 @@ class Writer:
             file.write(data)
             sync(file)
         self._check_base(base)
+        self._check_log(seen)
         # Until the directory is synced the version may or may not exist, also when a signal interrupts here.
         self._failed = "interrupted while committing"
         try:
@@ -117,7 +209,7 @@ class Writer:
         self._made, self._failed = [], None
         # From here on the version stands; the note and the tidying may fail without harm.
         with contextlib.suppress(OSError):
-            self._lock.note(hint(manifest.version, self.directory.identity()))
+            self._lock.note(hint(manifest.version, manifest.version, self.directory.identity()))
         self.discard([temporary])
         self.tidy(manifest)
 
@@ -140,6 +232,20 @@ class Writer:
             raise StoreBusyError(
                 f"{min(gone)} was removed while this change was made; another writer seems to be there. "
                 "Reopen the store."
+            )
+
+    def _check_log(self, seen: Tail | None) -> None:
+        """Refuse to commit where another writer has appended to the log of the base."""
+        if seen is None or self._owns(seen):
+            return
+        try:
+            file = self.directory.open(seen.ref.file)
+        except FileNotFoundError:
+            return  # a backup: the log stays behind, its rows come along
+        if len(read_log(file, seen.ref, seen.layout, seen.base).records) != seen.count:
+            raise StoreBusyError(
+                f"another writer was first: {seen.ref.file} has grown since it was read. "
+                "Reopen the store and repeat the change."
             )
 
     def tidy(self, newest: Manifest) -> None:

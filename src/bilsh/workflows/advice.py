@@ -265,12 +265,7 @@ def advise(
     if path.is_dir():
         chosen = choose_descriptor(path, describe, seed=seed, progress=progress)
         images = ImageSource(path, chosen.descriptor, jobs=jobs)
-        say = _named(progress, "describing images")
-        if say is not None:
-            say(0, 1)
-        X = images.sample(SAMPLE_IMAGES)
-        if say is not None:
-            say(1, 1)
+        X = images.sample(SAMPLE_IMAGES, _named(progress, "describing images"))
         rows, shape = images.rows, tuple(images.item_shape)
     else:
         source = ArraySource(path, key)

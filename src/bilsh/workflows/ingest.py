@@ -334,7 +334,7 @@ def _create(store: Path, encoder: Any, settings: Settings) -> None:
 def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress, notes: list[str]) -> Outcome:
     step = rows_per_batch(recipe.settings.batch, data.item_shape)
     skipped: list[tuple[str, str]] = []
-    with Store.open(path, mode="a") as store:
+    with Store.open(path, mode="a", log=False) as store:
         at = begin = position(store, recipe, data)
         before = len(store)
         say("encoding", at, data.rows)

@@ -31,6 +31,9 @@ Ranking = Literal["hamming", "asymmetric", "reranked"]
 Progress = Callable[[int, int], None]
 """Called with how much is done, and how much there is."""
 
+Shares = dict[Ranking, NDArray[np.float64]]
+"""What each query found of its neighbours, by ranking."""
+
 Costs = dict[Literal["hamming", "asymmetric"], NDArray[np.float32]]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -116,12 +119,12 @@ class Bench:
         ids, _ = exact_neighbors(queries, sample.rows, self.k + 1)
         self.truth = _without_own(ids)
 
-    def encoder(self, kind: Kind, n_bits: int) -> Encoder:
+    def encoder(self, kind: Kind, n_bits: int, draw: int = 0) -> Encoder:
         """Draw an encoder as its fit on the sample would, without measuring the sample once more for each."""
-        one = self.mean.reshape(1, *self.sample.item_shape)
+        one, seed = self.mean.reshape(1, *self.sample.item_shape), self.sample.seed + draw
         if kind == "angle":
-            return AngleEncoder(n_bits, random_state=self.sample.seed).fit(one)
-        return KernelEncoder(n_bits, bandwidth=self.bandwidth, random_state=self.sample.seed).fit(one)
+            return AngleEncoder(n_bits, random_state=seed).fit(one)
+        return KernelEncoder(n_bits, bandwidth=self.bandwidth, random_state=seed).fit(one)
 
     def costs(self, encoder: Encoder) -> Costs:
         """Distances and negated scores of all rows (q, r); a query is infinitely far from itself."""
@@ -139,14 +142,14 @@ class Bench:
             costs[np.arange(q), np.arange(q)] = np.inf
         return {"hamming": distances, "asymmetric": scores}
 
-    def found(self, costs: Costs, k: int, part: int | None = None) -> dict[Ranking, NDArray[np.float64]]:
+    def found(self, costs: Costs, k: int, part: int | None = None) -> Shares:
         """Share of the k nearest that each query finds, by ranking; `part`: in one quarter of the rows only."""
         truth = self.truth if part is not None else self.truth[:, :k]
         counted = np.ones(truth.shape, dtype=np.bool_)
         if part is not None:
             counted = truth % 4 == part
             counted &= counted.cumsum(axis=1) <= k
-        shares: dict[Ranking, NDArray[np.float64]] = {}
+        shares: Shares = {}
         rules: tuple[tuple[Ranking, Any, int], ...] = (
             ("hamming", costs["hamming"], k),
             ("asymmetric", costs["asymmetric"], k),
@@ -194,7 +197,7 @@ def _share(
     return np.asarray((hits * counted).sum(axis=1) / total, dtype=np.float64)
 
 
-def mean_recalls(hits: dict[Ranking, NDArray[np.float64]]) -> Recalls:
+def mean_recalls(hits: Shares) -> Recalls:
     """Average over the queries."""
     return Recalls(**{by: float(share.mean()) for by, share in hits.items()})
 

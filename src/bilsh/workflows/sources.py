@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,9 @@ from bilsh.datasets.images import SUFFIXES, SkippedImage, images
 from bilsh.descriptors.folder import describe_image
 from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import InvalidInputError
+
+SAMPLED_AT_ONCE = 16
+"""Images of a sample that are described between two reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +164,18 @@ class ImageSource:
         """Describe images [start, stop); those that cannot be read are named."""
         return self._describe(self.paths[start:stop], self.names[start:stop])
 
-    def sample(self, rows: int) -> NDArray[Any]:
-        """Describe at most `rows` images, evenly spread."""
+    def sample(self, rows: int, progress: Callable[[int, int], None] | None = None) -> NDArray[Any]:
+        """Describe at most `rows` images, evenly spread; `progress` is called with how many are done, of how many."""
         some = self.paths[:: -(-self.rows // rows)]
-        X = self._describe(some, [path.name for path in some]).X
+        parts = []
+        for start in range(0, len(some), SAMPLED_AT_ONCE):
+            if progress is not None:
+                progress(start, len(some))
+            paths = some[start : start + SAMPLED_AT_ONCE]
+            parts.append(self._describe(paths, [path.name for path in paths]).X)
+        X = np.concatenate(parts)
+        if progress is not None:
+            progress(len(some), len(some))
         if not len(X):
             raise InvalidInputError(f"none of {len(some)} images of {self.folder} could be described.")
         return X

@@ -1,0 +1,104 @@
+"""A copy of one version in another directory, made while writers go on.
+
+Files of a store never change once they are written, and those of an open version stay readable when their names
+are gone; so they are copied first, checked, and then a manifest is committed that names them, as in any change.
+What the log holds becomes a segment of the copy. A backup made again copies only what is new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bilsh.errors import InvalidInputError
+from bilsh.files import replace_file
+from bilsh.store.change import Change
+from bilsh.store.creation import refuse_contents
+from bilsh.store.files import Directory, Disk, sync
+from bilsh.store.recipe import recipe_files
+from bilsh.store.sections import SectionFile
+from bilsh.store.snapshot import LOCK_NAME, Snapshot, open_file, open_snapshot, read_manifest, versions_among
+from bilsh.store.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a backup holds, and what had to be copied for it."""
+
+    version: int
+    items: int
+    files_copied: int
+    bytes_copied: int
+
+
+def back_up(disk: Disk, source: Directory, snapshot: Snapshot, path: Path, link: bool) -> Backup:
+    """Copy a version into the directory `path`; durable and checked when it returns."""
+    disk.make_directory(path)
+    target = disk.directory(path)
+    writer = Writer(target)
+    try:
+        there = _newest(target, snapshot)
+        version, copied = snapshot.manifest.version, []
+        if there != version:
+            with writer.change():
+                disk.sync_parent(path)
+                copied = [file for file in snapshot.files() if not _is_there(target, file)]
+                for file in copied:
+                    if not (link and target.adopt(source, file.name)):
+                        _copy(writer, file)
+                    _opened(target, file).check_all()
+                for name, data in recipe_files(source).items():
+                    with replace_file(path / name) as new:
+                        new.write(data)
+                Change(writer, snapshot, use_map=False).restate(version, there, None)
+        made = open_snapshot(target, version=None, use_map=False)
+        return Backup(version, made.n_alive, len(copied), sum(file.ref.size for file in copied))
+    finally:
+        writer.close()
+
+
+def _newest(target: Directory, snapshot: Snapshot) -> int:
+    """Version of the backup that is there, 0 for none; anything else there is refused."""
+    names = target.list()
+    versions = versions_among(names)
+    mine = {file.name for file in snapshot.files()}
+    if not versions:
+        # What an earlier try left is welcome: such files are whole.
+        if not mine.issuperset(name for name in names if not name.startswith("t-") and name != LOCK_NAME):
+            refuse_contents(target)
+        return 0
+    newest = read_manifest(target, versions[-1])
+    if newest.encoder != snapshot.stored.encoder:
+        raise InvalidInputError(
+            f"{target.path} holds another store. Choose a new directory, or one with an earlier backup of this one."
+        )
+    if newest.log is not None or newest.version > snapshot.manifest.version:
+        raise InvalidInputError(
+            f"{target.path} has version {newest.version}, changed or made later than version "
+            f"{snapshot.manifest.version} here. Choose another directory."
+        )
+    return newest.version
+
+
+def _is_there(target: Directory, file: SectionFile) -> bool:
+    try:
+        _opened(target, file)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _opened(target: Directory, file: SectionFile) -> SectionFile:
+    return open_file(target, file.ref, file.kind, file.fingerprint, use_map=False)
+
+
+def _copy(writer: Writer, file: SectionFile) -> None:
+    """Copy a file under a temporary name, and give it its own when it is whole and on the medium."""
+    temporary = writer.new_name("t", "tmp")
+    with writer.directory.create(temporary) as new:
+        for piece in file.pieces_of_file():
+            new.write(piece)
+        sync(new)
+    writer.directory.link(temporary, file.name)
+    writer.discard([temporary])
+    writer.forget(temporary)

@@ -1,0 +1,174 @@
+"""What a version has beyond its manifest: the records of its log, as one more segment in memory."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.store.files import Bytes, Directory, NewFile, OpenFile
+from bilsh.store.ids import Names
+from bilsh.store.log import Log, Record
+from bilsh.store.merge import write_segment
+from bilsh.store.rows import Layout, RowSet, joined
+from bilsh.store.sections import ALIGN, FileRef, SectionFile
+from bilsh.store.segment import Segment
+
+
+class Tail:
+    """The first `count` records of a log; the list may grow, this part of it does not change.
+
+    A row lives until a later record deletes its id; within a record, deletions come first.
+    """
+
+    def __init__(
+        self, ref: FileRef, layout: Layout, base: int, records: list[Record], count: int, end: int
+    ) -> None:
+        self.ref, self.layout, self.base, self.count, self.end = ref, layout, base, count, end
+        self._records = records
+
+    @classmethod
+    def of(cls, log: Log, layout: Layout, base: int, count: int) -> Tail:
+        """The first records of a log that was read."""
+        return cls(log.ref, layout, base, log.records, count, log.end)
+
+    @property
+    def records(self) -> list[Record]:
+        """The records, oldest first."""
+        return self._records[: self.count]
+
+    @cached_property
+    def _alive(self) -> NDArray[np.bool_]:
+        """Which of all rows live."""
+        last: dict[int, int] = {}
+        for place, record in enumerate(self.records):
+            last.update(dict.fromkeys(record.deleted.tolist(), place))
+        return np.array(
+            [
+                last.get(number, -1) <= place
+                for place, record in enumerate(self.records)
+                if record.rows is not None
+                for number in record.rows.arrays["ids"][:, 0].tolist()
+            ],
+            dtype=np.bool_,
+        )
+
+    @property
+    def n_alive(self) -> int:
+        """Number of living rows."""
+        return int(np.count_nonzero(self._alive))
+
+    @cached_property
+    def rows(self) -> RowSet | None:
+        """The living rows, None when there are none."""
+        sets = [record.rows for record in self.records if record.rows is not None]
+        return joined(sets, self._alive) if self.n_alive else None
+
+    @cached_property
+    def segment(self) -> Segment | None:
+        """The living rows as a segment in memory, None when there are none."""
+        if self.rows is None:
+            return None
+        place = _Memory()
+        ref = write_segment(place, self.ref.file, self.layout, [self.rows])
+        file = SectionFile(place.open(ref.file), ref, b"SEGM", self.layout.fingerprint, use_map=True)
+        return Segment(file, ref, self.layout, None)
+
+    def deleted(self) -> NDArray[np.int64]:
+        """Ids of all rows that these records delete."""
+        return np.concatenate([np.empty(0, np.int64), *(record.deleted for record in self.records)])
+
+
+class TailIndex:
+    """Which ids live in a growing log: what its writer asks before every change."""
+
+    def __init__(self) -> None:
+        self._numbers: set[int] = set()
+        self._by_key: dict[bytes, int] = {}
+        self._keys: dict[int, bytes] = {}
+
+    def apply(self, record: Record) -> None:
+        """Follow one change."""
+        for number in record.deleted.tolist():
+            self._numbers.discard(number)
+            self._by_key.pop(self._keys.pop(number, b""), None)
+        if record.rows is None:
+            return
+        numbers = record.rows.arrays["ids"][:, 0].tolist()
+        self._numbers.update(numbers)
+        if record.rows.has("keys"):
+            data = record.rows.arrays["keys"].tobytes()
+            start = 0
+            for number, end in zip(numbers, record.rows.arrays["keys_ends"][:, 0].tolist(), strict=True):
+                self._by_key[data[start:end]], self._keys[number] = number, data[start:end]
+                start = end
+
+    def find(self, names: Names) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Whether each id lives in the log, and its number there."""
+        if names.ints is not None:
+            there = np.array([number in self._numbers for number in names.ints.tolist()], dtype=np.bool_)
+            return there, names.ints
+        found = [self._by_key.get(key) for key in names.keys or ()]
+        there = np.array([number is not None for number in found], dtype=np.bool_)
+        return there, np.array([number or 0 for number in found], dtype=np.int64)
+
+
+def follow(segments: tuple[Segment, ...], deleted: NDArray[np.int64]) -> tuple[Segment, ...]:
+    """Segments in which the rows of these ids are deleted too."""
+    if not len(deleted):
+        return segments
+    return tuple(_without(segment, deleted) for segment in segments)
+
+
+def _without(segment: Segment, numbers: NDArray[np.int64]) -> Segment:
+    rows = segment.find_numbers(numbers)
+    rows = rows[rows >= 0]
+    return segment.deleting(rows[segment.is_alive(rows)])
+
+
+class _Memory(Directory):
+    """A place in memory for one file of sections."""
+
+    def __init__(self) -> None:
+        self.path = Path()
+        self._fd = -1
+
+    def create(self, name: str) -> NewFile:
+        self._file = _Written()
+        return self._file
+
+    def open(self, name: str) -> OpenFile:
+        return _Kept(bytes(self._file.data))
+
+
+class _Written(NewFile):
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._fd, self.path = -1, Path()
+
+    def write(self, data: Bytes) -> None:
+        self.data += data
+
+    def write_at(self, offset: int, data: bytes) -> None:
+        self.data[offset : offset + len(data)] = data
+
+    def sync(self) -> None:
+        pass
+
+
+class _Kept(OpenFile):
+    def __init__(self, data: bytes) -> None:
+        room = np.empty(len(data) + ALIGN, dtype=np.uint8)
+        start = -room.ctypes.data % ALIGN
+        room[start : start + len(data)] = np.frombuffer(data, np.uint8)
+        room.flags.writeable = False
+        self._view = room[start : start + len(data)].data
+        self._fd, self.path, self.size = -1, Path(), len(data)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return bytes(self._view[offset : offset + length])
+
+    def map(self, offset: int, length: int) -> memoryview:
+        return self._view[offset : offset + length]
