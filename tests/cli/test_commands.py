@@ -20,8 +20,8 @@ def test_help_of_every_command_has_an_example_and_the_common_options(name):
 
 def test_commands_are_those_of_the_documentation():
     assert list(COMMANDS) == [
-        "encode", "add", "search", "delete", "info", "verify", "compact", "repair", "export", "import", "advise",
-        "datasets", "demo", "reproduce", "bench",
+        "encode", "add", "search", "delete", "info", "verify", "compact", "backup", "repair", "export", "import",
+        "advise", "datasets", "demo", "reproduce", "bench",
     ]  # fmt: skip
 
 
@@ -61,6 +61,9 @@ def test_life_of_a_store(place, vectors):
     assert bilsh("delete", "store", 7, cwd=place, code=1).stdout.startswith("0 items deleted")
     assert answer("compact", "store", cwd=place)["items"] == 298
     assert answer("verify", "store", cwd=place)["ok"]
+    assert answer("backup", "store", "-o", "copy", cwd=place)["items"] == 298
+    assert answer("backup", "store", "-o", "copy", cwd=place)["files_copied"] == 0
+    assert answer("verify", "copy", "--quick", cwd=place)["quick"]
     assert answer("add", "store", "q.npy", cwd=place)["items"] == 299
     versions = answer("repair", "store", cwd=place)["versions"]
     back = answer("repair", "store", "--to-version", versions[0]["version"], cwd=place)

@@ -1,4 +1,4 @@
-"""Commands that look after stores: info, verify, compact, repair, export, import."""
+"""Commands that look after stores: info, verify, compact, backup, repair, export, import."""
 
 from __future__ import annotations
 
@@ -73,6 +73,38 @@ def compact(store: StorePath) -> None:
     show.result(
         data,
         [f"{data['items']:,} items, {show.size(before)} -> {show.size(after)}, version {data['version']}"],
+    )
+
+
+def backup(
+    store: StorePath,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="COPY", help="New directory, or that of an earlier backup."),
+    ],
+    link: Annotated[
+        bool,
+        typer.Option("--link", help="Hard-link files instead of copying them: quick, but damage is shared."),
+    ] = False,
+) -> None:
+    """Copy a store while others write to it; every copied byte is checked, and only what is new is copied.
+
+    \b
+    Examples:
+      bilsh backup store/ -o /mnt/backup/store
+    """
+    from dataclasses import asdict
+
+    from bilsh.workflows.queries import open_store
+
+    with open_store(store) as opened:
+        done = opened.backup(output, link=link)
+    show.result(
+        asdict(done),
+        [
+            f"version {done.version}, {show.items(done.items)} in {show.clean(output)}: "
+            f"{done.files_copied} files, {show.size(done.bytes_copied)} copied"
+        ],
     )
 
 
@@ -282,6 +314,7 @@ COMMANDS: Commands = {
     "info": info,
     "verify": verify,
     "compact": compact,
+    "backup": backup,
     "repair": repair,
     "export": export,
     "import": import_,

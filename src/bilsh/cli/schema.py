@@ -66,6 +66,12 @@ ANSWERS: dict[str, dict[str, str]] = {
         "bytes_after": "and after",
         "version": "new version",
     },
+    "backup": {
+        "version": "version copied",
+        "items": "items of it",
+        "files_copied": "files that were not there yet",
+        "bytes_copied": "their size",
+    },
     "repair": {
         "version": "new version after --to-version, else null",
         "from": "version gone back to, else null",
