@@ -9,6 +9,7 @@ import numpy as np
 
 from bilsh.encoders.calibration import Calibration, Floats, Values, Weights, signed
 from bilsh.theory.scores import ScoreLaw, sign_law
+from bilsh.theory.spread import SignSpread
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder
@@ -37,6 +38,9 @@ class AngleCalibration(Calibration):
 
     def __init__(self, coder: Coder) -> None:
         super().__init__(coder)
+        self._law: SignSpread | None = getattr(coder, "spread", None)
+        self._pairs = None if self._law is None else coder.projection.pairs_of(coder.outputs)
+        self._one_grid = coder.projection.one_grid
         count, d = coder.projection.orthogonal_pairs(coder.outputs)
         self._repulsion = count * d / max((d - 1) * (d + 2), 1)
         lengths = coder.projection.lengths(coder.outputs)
@@ -44,11 +48,11 @@ class AngleCalibration(Calibration):
 
     def primary(self, fraction: Floats) -> Floats:
         """Angle in radians at which the expected fraction is `fraction`."""
-        return np.pi * fraction
+        return np.pi * fraction if self._law is None else self._law.angle_at(fraction)
 
     def fraction_at(self, primary: Floats) -> Floats:
         """Expected fraction of differing bits at an angle."""
-        return primary / np.pi
+        return primary / np.pi if self._law is None else self._law.fraction_at(primary)
 
     def convert(self, primary: Floats, quantity: str) -> Floats:
         """Angle to the quantity asked for."""
@@ -56,10 +60,21 @@ class AngleCalibration(Calibration):
 
     def effective_bits(self, fraction: Floats) -> Floats:
         """Independent bits the code is worth where the expected fraction is `fraction`."""
+        if self._law is not None and self._pairs is not None:
+            return self._law.effective_bits(fraction, self._pairs)
         single = self.n_bits * fraction * (1 - fraction)
         total = single - self._repulsion * np.square(np.sin(np.pi * fraction) / np.pi)
         bits = np.full(fraction.shape, float(self.n_bits))
         return np.asarray(np.divide(self.n_bits * single, total, out=bits, where=total > 0))
+
+    def spread(self, fraction: Floats) -> Floats | None:
+        """How far expected fractions of pairs lie from the law."""
+        return np.zeros(np.shape(fraction)) if self._law is None else self._law.spread_at(fraction)
+
+    @property
+    def one_grid(self) -> bool:
+        """Whether bits share vectors all over the code, so that longer codes share more."""
+        return self._one_grid and self._law is not None
 
     def score_weights(self, values: Values) -> Weights:
         """Score sum u_r (2 h_r - 1), u over the length of its vector, which the query knows."""

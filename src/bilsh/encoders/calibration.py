@@ -68,6 +68,10 @@ class Calibration(ABC):
         """Smallest and largest primary quantity that may have an expected fraction; None where it is one."""
         return None
 
+    def spread(self, fraction: Floats) -> Floats | None:
+        """How far expected fractions of pairs lie from the law, as a standard deviation; None where nobody knows."""
+        return np.zeros(np.shape(fraction))
+
     @property
     def one_grid(self) -> bool:
         """Whether bits share vectors all over the code, so that longer codes share more."""

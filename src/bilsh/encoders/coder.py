@@ -23,6 +23,7 @@ from bilsh.projections import LinearMap, Plan
 from bilsh.projections.base import Bytes, Floats, Integers
 from bilsh.projections.kernels import Kernel, kernel_named
 from bilsh.theory.hits import HitSample
+from bilsh.theory.spread import SignSpread, SpectrumSpread
 from bilsh.validation import (
     as_descriptors,
     check_choice,
@@ -270,11 +271,14 @@ class AngleCoder(Coder):
     ----------
     mean : float32 array of the input shape
         Mean of the data at fit; subtracted through the offsets.
+    spread : SignSpread or None
+        Bilinear projections: what the data's matrices make of the law; None where angle / pi nearly holds.
     """
 
     kind: ClassVar[str] = "angle"
 
     mean: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    spread: SignSpread | None = None
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -289,14 +293,16 @@ class AngleCoder(Coder):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the mean."""
-        return {}, {"mean_": self.mean}
+        spread = {} if self.spread is None else {"spread_": self.spread.to_array()}
+        return {}, {"mean_": self.mean, **spread}
 
     @classmethod
     def restore(
         cls, common: dict[str, Any], fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> AngleCoder:
         """Inverse of :meth:`learned`."""
-        return cls(**common, mean=arrays["mean_"])
+        spread = SignSpread.from_array(arrays["spread_"]) if "spread_" in arrays else None
+        return cls(**common, mean=arrays["mean_"], spread=spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,6 +319,8 @@ class KernelCoder(Coder):
         Whether outputs give two bits, a quarter turn apart.
     spectrum : float64 array or None
         Bilinear projections: mean normalised spectrum of sampled differences.
+    spread : SpectrumSpread or None
+        Unscrambled ones: how spectra of differences vary about it.
     """
 
     kind: ClassVar[str] = "kernel"
@@ -322,6 +330,7 @@ class KernelCoder(Coder):
     bandwidth: float = field(kw_only=True)
     quadrature: bool = False
     spectrum: NDArray[np.float64] | None = None
+    spread: SpectrumSpread | None = None
 
     @property
     def scale(self) -> float:
@@ -354,6 +363,8 @@ class KernelCoder(Coder):
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return bandwidth, quadrature and spectrum."""
         arrays = {} if self.spectrum is None else {"difference_spectrum_": self.spectrum}
+        if self.spread is not None:
+            arrays["spread_"] = self.spread.to_array()
         return {"bandwidth_": self.bandwidth, "quadrature_": self.quadrature}, arrays
 
     @classmethod
@@ -371,6 +382,7 @@ class KernelCoder(Coder):
             bandwidth=check_positive("bandwidth", fitted["bandwidth_"]),
             quadrature=bool(fitted["quadrature_"]),
             spectrum=arrays.get("difference_spectrum_"),
+            spread=SpectrumSpread.from_array(arrays["spread_"]) if "spread_" in arrays else None,
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -16,10 +16,15 @@ from bilsh.encoders import neighbourhood
 from bilsh.encoders.base import Draws, Encoder
 from bilsh.encoders.coder import THRESHOLDS, TURN, AngleCoder, Coder, KernelCoder
 from bilsh.errors import CorruptEncoderError, InvalidInputError
-from bilsh.projections import PROJECTIONS, Projection
+from bilsh.projections import PROJECTIONS, LinearMap, Projection
 from bilsh.projections.base import Floats, Integers
 from bilsh.projections.kernels import GAUSSIAN, kernel_named
+from bilsh.theory.sign_covariance import sign_moments
+from bilsh.theory.spread import BINS, SignSpread, SpectrumSpread
 from bilsh.validation import check_choice, check_positive, finite_blocks
+
+SIGN_DRAWS = 256
+"""Random vectors over which moments of bilinear sign codes are averaged."""
 
 
 class AngleEncoder(Encoder):
@@ -91,6 +96,7 @@ class AngleEncoder(Encoder):
             total += block.sum(axis=0, dtype=np.float64)
         mean = (total / X.shape[0]).astype(np.float32)
         drawn = projection.draw(shape, n_bits, draws.projection, GAUSSIAN)
+        norm_ratio = neighbourhood.measure(X, draws.sample).norm_ratio
         outputs, zero = np.arange(n_bits, dtype=np.int32), np.zeros(n_bits, dtype=np.float32)
         return AngleCoder(
             drawn,
@@ -99,10 +105,11 @@ class AngleEncoder(Encoder):
             offsets=-drawn.plan(outputs, 1.0, zero, None).project(mean[None])[0],
             tau=None,
             input_shape=shape,
-            norm_ratio=neighbourhood.measure(X, draws.sample).norm_ratio,
+            norm_ratio=norm_ratio,
             params=self._settings(),
             feature_names=_names(self),
             mean=mean.reshape(shape),
+            spread=_sign_spread(X, mean, drawn, outputs, draws),
         )
 
     @property
@@ -218,6 +225,8 @@ class KernelEncoder(Encoder):
             outputs, second = _paired_order(n_outputs, n_bits, draws.order)
             turns = (turns[outputs] - 0.25 * second) % 1.0
             t = t[outputs]
+        pairs = neighbourhood.sample_pairs(X, drawn.matrices, draws.sample)
+        spectrum = None if pairs is None else neighbourhood.mean_spectrum(pairs)
         return KernelCoder(
             drawn,
             outputs,
@@ -231,7 +240,8 @@ class KernelEncoder(Encoder):
             thresholds=thresholds,
             bandwidth=bandwidth,
             quadrature=quadrature,
-            spectrum=neighbourhood.difference_spectrum(X, drawn.matrices, draws.sample),
+            spectrum=spectrum,
+            spread=None if drawn.scrambled else _spectrum_spread(pairs, spectrum, bandwidth, thresholds),
         )
 
     def _use_quadrature(self, n_bits: int, thresholds: str) -> bool:
@@ -302,6 +312,29 @@ def encoder_of(coder: Coder, source: str = "the coder") -> Encoder:
         return ENCODERS[coder.kind](**params)._hold(coder)
     except (LookupError, TypeError, ValueError) as error:
         raise CorruptEncoderError(f"{source} has settings that no encoder has: {error}.") from error
+
+
+def _sign_spread(
+    X: Any, mean: NDArray[np.float32], drawn: LinearMap, outputs: Integers, draws: Draws
+) -> SignSpread | None:
+    """How bilinear sign codes of these data differ from angle / pi; None where they hardly do."""
+    if drawn.scrambled and drawn.orthogonal_pairs(outputs)[0]:
+        return None
+    pairs = neighbourhood.sample_pairs(X, drawn.matrices, draws.sample)
+    if pairs is None:
+        return None
+    centre = np.asarray(drawn.matrices(mean[None].astype(np.float64)))
+    moments = sign_moments(pairs.left - centre, pairs.right - centre, n_draws=SIGN_DRAWS, rng=draws.sample)
+    return SignSpread.of(moments, SIGN_DRAWS) if (moments.angle > 0).sum() >= 2 * BINS else None
+
+
+def _spectrum_spread(
+    pairs: neighbourhood.Pairs | None, spectrum: NDArray[np.float64] | None, bandwidth: float, thresholds: str
+) -> SpectrumSpread | None:
+    """How spectra of differences vary about their mean; None where nothing can tell."""
+    if pairs is None or spectrum is None or (pairs.distances() > 0).sum() < 2 * BINS:
+        return None
+    return SpectrumSpread.of(pairs.spectra(), pairs.distances() / bandwidth, spectrum, thresholds)
 
 
 def _names(encoder: Encoder) -> tuple[str, ...] | None:

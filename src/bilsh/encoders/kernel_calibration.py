@@ -42,6 +42,7 @@ class KernelCalibration(Calibration):
         self.kernel = projection.projected_kernel(coder.kernel, coder.spectrum)
         self.sharing = projection.sharing(outputs)
         self._one_grid = projection.one_grid
+        self._spread, self._scrambled = coder.spread, projection.scrambled
         self._orthogonal = projection.orthogonality(outputs)
         self._correlation = projection.quadratic_correlation(outputs)
         self._likelihood = BitLikelihood(
@@ -86,6 +87,12 @@ class KernelCalibration(Calibration):
         p, bits = self._worth
         return np.interp(fraction, p, bits)
 
+    def spread(self, fraction: Floats) -> Floats | None:
+        """How far expected fractions of pairs lie from the law of the mean spectrum."""
+        if self._spread is not None:
+            return self._spread.spread_at(fraction)
+        return None if self.kernel.spectra is not None and not self._scrambled else super().spread(fraction)
+
     @property
     def one_grid(self) -> bool:
         """Whether bits share vectors all over the code, so that longer codes share more."""
@@ -98,7 +105,10 @@ class KernelCalibration(Calibration):
         total += self._correlation * _quadratic_share(self._mismatch)
         if self.kernel.spectra is not None:
             spectra = self.kernel.spectra(_SCALES)
-            total += self.sharing.one * theory.bit_covariance(spectra, thresholds=self.thresholds)
+            shared = theory.bit_covariance(spectra, thresholds=self.thresholds)
+            if self._spread is not None:
+                shared = np.maximum(shared, self._spread.covariance_at(p))
+            total += self.sharing.one * shared
             if self._orthogonal is not None:
                 linear = linear_covariance(spectra, self.thresholds)
                 total += self._orthogonal.correction(linear, theory.effective_rank(spectra))

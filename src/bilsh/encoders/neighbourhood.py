@@ -115,37 +115,54 @@ def _mean_distance(rows: NDArray[np.float64], rank: int, metric: str) -> float:
     return float(np.concatenate(distances).mean())
 
 
-def difference_spectrum(
-    X: Any, matrices: Callable[[NDArray[np.float64]], NDArray[np.float64] | None], rng: np.random.Generator
-) -> NDArray[np.float64] | None:
-    """Mean normalised spectrum of sampled differences, as the factors of a bilinear projection see them.
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Sampled pairs of descriptors as the two factors of a bilinear projection see them.
 
-    Half of the pairs are random, half are near (each descriptor and its nearest in the sample), since both kinds
-    are asked about. Eigenvalues of (X - Y)(X - Y)^T are divided by their sum, sorted, and averaged.
+    Half of them are near (each descriptor and its nearest in the sample), half are random: both kinds are asked about.
 
-    Returns
-    -------
-    array (min(d_w, d_v),) or None
-        Descending, sums to 1. Flat if the sample has no two different descriptors. None without factors.
+    Attributes
+    ----------
+    left, right : array (n, d_w, d_v)
     """
+
+    left: NDArray[np.float64]
+    right: NDArray[np.float64]
+
+    def spectra(self) -> NDArray[np.float64]:
+        """Eigenvalues (n, min(d_w, d_v)) of (X - Y)(X - Y)^T over their sum, descending; 0 for equal descriptors."""
+        D = self.left - self.right
+        if D.shape[1] > D.shape[2]:
+            D = np.swapaxes(D, 1, 2)
+        eigenvalues = np.array([np.maximum(np.linalg.eigvalsh(one @ one.T)[::-1], 0) for one in D])
+        total = eigenvalues.sum(axis=1, keepdims=True)
+        return np.asarray(eigenvalues / np.where(total > 0, total, 1.0))
+
+    def distances(self) -> NDArray[np.float64]:
+        """Distances (n,)."""
+        return np.asarray(np.linalg.norm((self.left - self.right).reshape(len(self.left), -1), axis=1))
+
+
+def sample_pairs(
+    X: Any, matrices: Callable[[NDArray[np.float64]], NDArray[np.float64] | None], rng: np.random.Generator
+) -> Pairs | None:
+    """Sample pairs of descriptors; None for projections without two factors."""
     d = int(np.prod(X.shape[1:]))
     shape = matrices(np.zeros((1, d)))
     if shape is None:
         return None
     rows = sample_rows(X, int(np.clip(MAX_SAMPLE_BYTES // (8 * d), 16, 512)), rng).astype(np.float64)
-    rank = min(shape.shape[1:])
-    n_pairs = int(np.clip(2**28 // rank**3, 8, 128))
+    n_pairs = int(np.clip(2**28 // min(shape.shape[1:]) ** 3, 8, 128))
     squares = np.square(rows).sum(axis=1)
     distances = squares[:, None] - 2.0 * (rows @ rows.T) + squares
     np.fill_diagonal(distances, np.inf)
     nearest = distances.argmin(axis=1)[:n_pairs]
-    near = rows[: len(nearest)] - rows[nearest]
-    far = rows[: len(nearest)] - rows[::-1][: len(nearest)]
-    total = np.zeros(rank)
-    for difference in np.concatenate([near, far]):
-        D = np.asarray(matrices(difference[None]))[0]
-        gram = D @ D.T if D.shape[0] <= D.shape[1] else D.T @ D
-        eigenvalues = np.maximum(np.linalg.eigvalsh(gram)[::-1], 0)
-        if eigenvalues.sum() > 0:
-            total += eigenvalues / eigenvalues.sum()
-    return total / total.sum() if total.sum() > 0 else np.full(rank, 1 / rank)
+    first = rows[: len(nearest)]
+    others = np.concatenate([rows[nearest], rows[::-1][: len(nearest)]])
+    return Pairs(np.asarray(matrices(np.concatenate([first, first]))), np.asarray(matrices(others)))
+
+
+def mean_spectrum(pairs: Pairs) -> NDArray[np.float64]:
+    """Mean normalised spectrum of differences; flat if no two descriptors differ. Descending, sums to 1."""
+    total = pairs.spectra().sum(axis=0)
+    return np.asarray(total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total)))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bilsh.codes import Codes, as_bytes, check_widths
 from bilsh.encoders.calibration import Calibration, calibration_of
 from bilsh.errors import InvalidInputError
+from bilsh.theory.spread import combined_bits
 from bilsh.validation import check_fraction
 
 __all__ = ["Estimate", "bits_needed", "estimate", "estimate_distances", "estimate_fractions"]
@@ -44,6 +45,10 @@ class Estimate:
         spectrum to rank one, the fraction taken as exact. More bits do not shrink it.
     effective_bits : array (...)
         Number of independent bits that the code is worth here.
+    interval : array (..., 2)
+        The one to use: it counts the noise of the bits, and for bilinear codes of unscrambled matrices also how far the
+        spectra of pairs lie from the sampled mean; where nothing was sampled, it is the union with the identification
+        interval.
     """
 
     fraction: Floats
@@ -54,6 +59,7 @@ class Estimate:
     sampling_interval: Floats
     identification_interval: Floats | None
     effective_bits: Floats
+    interval: Floats
 
     @property
     def value(self) -> Floats:
@@ -168,15 +174,17 @@ def estimate_fractions(fraction: Floats, ends: Floats, encoder: Any, *, of: str 
     calibration = calibration_of(encoder)
     quantity = calibration.check_quantity(of)
     extremes = calibration.extremes(fraction)
+    interval = calibration.pair(
+        calibration.primary(ends[..., 0]), calibration.primary(ends[..., 1]), quantity
+    )
     return Estimate(
         fraction=fraction,
         **_known(calibration, calibration.primary(fraction)),
         quantity=quantity,
-        sampling_interval=calibration.pair(
-            calibration.primary(ends[..., 0]), calibration.primary(ends[..., 1]), quantity
-        ),
+        sampling_interval=interval,
         identification_interval=None if extremes is None else calibration.pair(*extremes, quantity),
         effective_bits=calibration.effective_bits(fraction),
+        interval=interval,
     )
 
 
@@ -241,7 +249,20 @@ def _table(calibration: Calibration, z: float, quantity: str) -> dict[str, Float
         "sampling_interval": calibration.pair(*ends, quantity),
         "identification_interval": None if extremes is None else calibration.pair(*extremes, quantity),
         "effective_bits": worth,
+        "interval": _combined(calibration, fraction, worth, z, quantity),
     }
+
+
+def _combined(calibration: Calibration, fraction: Floats, worth: Floats, z: float, quantity: str) -> Floats:
+    """Intervals that count the noise of the bits and the spread of pairs about the law."""
+    spread = calibration.spread(fraction)
+    low, high = wilson(fraction, worth if spread is None else combined_bits(fraction, worth, spread), z)
+    if spread is not None:
+        return calibration.pair(calibration.primary(low), calibration.primary(high), quantity)
+    flat, steep = calibration.extremes(low), calibration.extremes(high)
+    if flat is None or steep is None:
+        return calibration.pair(calibration.primary(low), calibration.primary(high), quantity)
+    return calibration.pair(flat[0], steep[1], quantity)
 
 
 def wilson(fraction: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:

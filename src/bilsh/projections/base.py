@@ -121,6 +121,10 @@ class LinearMap:
         used = np.bincount(outputs)
         return BitSharing(len(outputs), quadrature=float((used * (used - 1)).sum()))
 
+    def pairs_of(self, outputs: Integers) -> Integers | None:
+        """Left and right vector (n_bits, 2) of each bit; None without factors."""
+        return None
+
     def orthogonality(self, outputs: Integers) -> OrthogonalPairs | None:
         """Count ordered pairs of bits with orthogonal factors; None without factors."""
         return None

@@ -155,6 +155,10 @@ class BilinearMap(LinearMap):
         """Count ordered pairs of bits by the vectors that they share."""
         return BitSharing.from_pairs(self.pairs[outputs], quadrature=True)
 
+    def pairs_of(self, outputs: Integers) -> Integers:
+        """Left and right vector of each bit."""
+        return self.pairs[outputs]
+
     def orthogonality(self, outputs: Integers) -> OrthogonalPairs:
         """Count ordered pairs of bits with orthogonal factors."""
         return OrthogonalPairs.of(self.left, self.right, self.pairs[outputs])

@@ -191,7 +191,7 @@ class Neighbors(_Found):
     @property
     def interval(self) -> Floats | None:
         """Lower and upper end (q, k, 2) of each similarity."""
-        return None if self._told is None else self._told.sampling_interval
+        return None if self._told is None else self._told.interval
 
     def estimate(self, of: str | None = None, confidence: float | None = None) -> Estimate:
         """Say the same in other words.
@@ -262,7 +262,7 @@ class Matches(_Found):
     @property
     def interval(self) -> list[Floats] | None:
         """Lower and upper ends (n, 2) of each query's matches."""
-        return None if self._told is None else [told.sampling_interval[0] for told in self._told]
+        return None if self._told is None else [told.interval[0] for told in self._told]
 
     def renamed(self, names: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Matches:
         """Return the same matches under the names that their ids have."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError
 from bilsh.theory.covariance import bit_covariance
@@ -43,7 +43,9 @@ def combined_bits(fraction: Floats, effective_bits: Floats, spread: Floats) -> F
     """
     single = fraction * (1 - fraction)
     total = single / effective_bits + np.square(TAILS * spread)
-    return np.asarray(np.divide(single, total, out=np.array(effective_bits), where=total > 0))
+    return np.asarray(
+        np.divide(single, total, out=np.array(effective_bits), where=(total > 0) & (single > 0))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,20 @@ class SignSpread:
             mean(left / base**2),
             mean(right / base**2),
         )
+
+    def to_array(self) -> Floats:
+        """Return all numbers, for a file."""
+        return np.stack([getattr(self, name) for name in self.__dataclass_fields__])
+
+    @classmethod
+    def from_array(cls, numbers: ArrayLike) -> SignSpread:
+        """Undo :meth:`to_array`."""
+        rows = np.asarray(numbers, dtype=np.float64)
+        if rows.ndim != 2 or len(rows) != 5 or rows.shape[1] < 2 or not np.isfinite(rows).all():
+            raise InvalidInputError(f"a spread is 5 rows of finite numbers; got shape {rows.shape}.")
+        if (np.diff(rows[0]) < 0).any() or rows.min() < 0 or rows[0, 0] <= 0:
+            raise InvalidInputError("a spread has numbers >= 0, the first row ascending from above 0.")
+        return cls(*rows)
 
     def fraction_at(self, angle: Floats) -> Floats:
         """Expected fraction of differing bits at an angle; 1 at pi."""
@@ -188,6 +204,20 @@ class SpectrumSpread:
                 shared = bit_covariance(square * spectra[group], thresholds=thresholds).mean()
                 rows.append((law[0], np.sqrt(np.square(own - law).mean()), shared))
         return cls(*np.array(rows, dtype=np.float64).T)
+
+    def to_array(self) -> Floats:
+        """Return all numbers, for a file."""
+        return np.stack([getattr(self, name) for name in self.__dataclass_fields__])
+
+    @classmethod
+    def from_array(cls, numbers: ArrayLike) -> SpectrumSpread:
+        """Undo :meth:`to_array`."""
+        rows = np.asarray(numbers, dtype=np.float64)
+        if rows.ndim != 2 or len(rows) != 3 or rows.shape[1] < 2 or not np.isfinite(rows).all():
+            raise InvalidInputError(f"a spread is 3 rows of finite numbers; got shape {rows.shape}.")
+        if (np.diff(rows[0]) < 0).any() or rows.min() < 0 or rows[0, 0] <= 0:
+            raise InvalidInputError("a spread has numbers >= 0, the first row ascending from above 0.")
+        return cls(*rows)
 
     def spread_at(self, fraction: Floats) -> Floats:
         """Spread of pairs about the law, as a standard deviation of the expected fraction."""
