@@ -43,6 +43,8 @@ def test_bits_of_unknown_meaning(place, values):
     done = run("import", "bits.npy", "-o", "store", "--ids", "ids.txt", cwd=place)
     assert "2,000 codes of 256 bits added to store" in done.stdout
     assert "not checked" in done.stderr
+    about = answer("info", "store", cwd=place)
+    assert (about["encoder"], about["bits"], about["ids"]) == ("foreign", 256, "str")
     told = answer("search", "store", "--query", "question_bits.npy", "-k", 3, cwd=place)
     texts, questions = values
     codes, asked = np.packbits(texts > 0, axis=1), np.packbits(questions > 0, axis=1)
