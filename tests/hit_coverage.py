@@ -160,6 +160,7 @@ def main():
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--data", default="MNIST,words")
     parser.add_argument("--items", default="1000,20000,60000")
+    parser.add_argument("--bits", default="64,256,1024,4096")
     parser.add_argument("--encoders", type=int, default=2)
     options = parser.parse_args()
     print(
@@ -170,7 +171,7 @@ def main():
         X = load(data) if options.full else datasets.digits().X.astype(np.float32)
         for n_items in map(int, options.items.split(",")) if options.full else [1000]:
             for kind in ("angle", "kernel"):
-                for n_bits in (64, 256, 1024, 4096):
+                for n_bits in map(int, options.bits.split(",")):
                     for ranking in ("hamming", "asymmetric"):
                         cells = [
                             cell(X, kind, n_bits, ranking, n_items, seed) for seed in range(options.encoders)

@@ -50,7 +50,8 @@ CAUTION = 0.75
 PLANTED = 2.0
 """Copies are expected to have this density over all counts, from 0 to n_bits."""
 
-_LOG_DIMENSIONS = (float(np.log(0.5)), float(np.log(3000.0)))
+_SMALLEST, _LARGEST = 0.5, 1.5
+"""Bounds of the local dimension; the upper one over the bits of ranking, beyond which all hits look alike."""
 _ROUNDS = 3
 _GROUPS = 12
 _DISPERSION = 3.0
@@ -143,25 +144,37 @@ class HitPosterior:
     doubt: Floats
     sample: HitSample
 
+    def answer(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Return point estimates (q, k) and intervals (q, k, 2) at once.
+
+        Estimates never fall from one rank to the next; intervals hold the truth with the given confidence, and the
+        estimate.
+        """
+        if not 0 < confidence < 1:
+            raise InvalidInputError(f"confidence must be between 0 and 1, ends excluded; got {confidence!r}.")
+        tail = CAUTION * (1 - confidence) / 2
+        low, middle, high = self._quantiles(tail, 0.5, 1 - tail)
+        middle = np.maximum.accumulate(middle, axis=1)
+        low = np.where(self.copies, 0.0, np.minimum(low, middle))
+        return middle, np.stack([low, np.maximum(high, middle)], axis=-1)
+
     def median(self) -> Floats:
         """Return point estimates (q, k), which never fall from one rank to the next."""
         return np.asarray(np.maximum.accumulate(self.quantile(0.5), axis=1))
 
     def interval(self, confidence: float = 0.95) -> Floats:
         """Return intervals (q, k, 2) that hold the truth with the given confidence, and the point estimate."""
-        if not 0 < confidence < 1:
-            raise InvalidInputError(f"confidence must be between 0 and 1, ends excluded; got {confidence!r}.")
-        tail = CAUTION * (1 - confidence) / 2
-        middle = self.median()
-        low = np.where(self.copies, 0.0, np.minimum(self.quantile(tail), middle))
-        return np.stack([low, np.maximum(self.quantile(1 - tail), middle)], axis=-1)
+        return self.answer(confidence)[1]
 
     def quantile(self, level: float) -> Floats:
         """Return fractions (q, k) below which the truths lie with probability `level`."""
+        return np.asarray(self._quantiles(level)[0])
+
+    def _quantiles(self, *levels: float) -> Floats:
         location, scale = self.sample.drift
         place = rank_place(self.successes.shape[1])
-        z = self.sample.standard(level) * np.exp(scale * place) + location * place
-        return normal_to_beta(z, self.successes, self.failures)
+        z = np.array([self.sample.standard(level) for level in levels])[:, None, None]
+        return normal_to_beta(z * np.exp(scale * place) + location * place, self.successes, self.failures)
 
     def standardised(self, fractions: ArrayLike) -> Floats:
         """Turn expected fractions (q, k) into numbers that are standard normal if the model is exact."""
@@ -291,6 +304,8 @@ def _dimension(
     fixed = np.log(weights) - _log_gamma(bits[:, :, split:] + 1)[0].sum(axis=0)
     odds = (1 - mean) / mean
     prior_odds = np.stack([np.ones(odds.shape), odds])
+    low, high = np.log(_SMALLEST), np.log(np.maximum(_LARGEST * ranking, 1.0))
+    u = np.minimum(u, high)
     for _ in range(_ROUNDS):
         m = np.exp(u)
         log_gamma, digamma = _log_gamma(bits + m * prior_odds)
@@ -306,7 +321,7 @@ def _dimension(
         spread = (density * np.square(grid - expected)).sum(axis=1, keepdims=True)
         information = count * np.maximum(m * m * spread, 0.02) + prior
         step = (count * m * (seen - expected) - prior * (u - sample.dimension)) / information
-        u = np.clip(u + np.clip(step, -1.0, 1.0), *_LOG_DIMENSIONS)
+        u = np.clip(u + np.clip(step, -1.0, 1.0), low, high)
     log_scale = np.log(count / (total * reach)) - top
     return np.exp(u), np.minimum(_DISPERSION / information, 1.0), log_scale
 
