@@ -187,6 +187,8 @@ class Coder:
             offsets=self.offsets[:n_bits],
             tau=None if self.tau is None else self.tau[:n_bits],
             params={**self.params, "n_bits": n_bits},
+            hits=None,
+            score_hits=None,
         )
 
     # -- the door ----------------------------------------------------------------------------------------
