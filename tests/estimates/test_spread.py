@@ -46,7 +46,7 @@ def test_pairs_are_covered_near_and_far(name, n_bits):
 
 
 def test_old_encoder_files_get_the_union():
-    """Without a sample of spectra nothing is known of them: from flat to rank one, a wider interval that still covers."""
+    """Without a sample of spectra nothing is known of them: from flat to rank one, wider."""
     encoder = bilsh.blsh_sik(512, random_state=0).fit(DIGITS)
     codes = encoder.transform(DIGITS[:40])
     known = bilsh.estimate(codes[:20], codes[20:], encoder)

@@ -29,9 +29,8 @@ Floats = NDArray[np.float64]
 COMPLETE = 3
 """Of candidates by distance, the third with the best scores holds nearly all items with such scores."""
 
-UNSAMPLED = (
-    "intervals rest on a model alone: this encoder saw too few data at fit, or was made by version 0.1"
-)
+UNSAMPLED = "intervals rest on a model alone: no sample was taken at fit (few data, a prefix, version 0.1)"
+PER_PAIR = "intervals are those of pairs, too narrow for hits: no sample was taken at fit (few data, a prefix, or 0.1)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,5 +280,7 @@ def _background(scan: Scan, query: Query) -> Floats:
 def _explanation(
     scan: Scan, mode: str, reason: str, query: Query, evidence: Evidence | None = None
 ) -> Explanation:
-    notes = () if evidence is None or evidence.sampled else (UNSAMPLED,)
+    notes: tuple[str, ...] = ()
+    if evidence is not None and not evidence.sampled:
+        notes = (PER_PAIR if evidence.per_pair else UNSAMPLED,)
     return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.work, notes)

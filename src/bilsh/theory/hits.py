@@ -387,10 +387,7 @@ def normal_to_beta(z: Floats | float, a: Floats, b: Floats) -> Floats:
 
 
 def _log_gamma(x: Floats) -> tuple[Floats, Floats]:
-    """Logarithm of the Gamma function and its derivative, from 0.5 on within 0.006: far below the model's error.
-
-    Stirling's series about x + 1/2, one step up.
-    """
+    """Logarithm of the Gamma function and its derivative: Stirling's series one step up, from 0.5 on within 0.006."""
     y = x + 0.5
     log_y, inverse = np.log(y), (1 / 24) / y
     return y * (log_y - 1) - np.log(x) + (0.9189385332046727 - inverse), log_y + inverse / y - 1 / x
