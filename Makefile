@@ -9,7 +9,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test lint types tests claims results choices test-slow torture stubs bench bench-quick clean
+.PHONY: setup demo test lint types tests claims results choices test-slow torture stubs sanitize clang test-arm bench bench-quick clean
 
 setup: $(VENV)/.built
 
@@ -67,6 +67,30 @@ stubs: setup
 	$(BIN)/python -m nanobind.stubgen --quiet -m bilsh._native -o src/bilsh/_native.pyi
 	sed -i '1i # Written by nanobind (make stubs).\n# ruff: noqa' src/bilsh/_native.pyi
 	$(BIN)/ruff format --quiet src/bilsh/_native.pyi
+
+# The compiled core without Python: under sanitizers, by another compiler, on another processor (emulated). What is missing
+# is installed where apt-get can.
+CORE = $(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DBILSH_TEST_PROGRAM=ON
+NEED = need() { command -v $$1 >/dev/null || apt-get install -y -qq $$2 >/dev/null || \
+	{ echo "make $@ needs $$1: install the package $$2 (apt-get install $$2)" >&2; exit 1; }; }
+
+sanitize: $(VENV)/.deps
+	for kind in address,undefined thread; do \
+	  $(CORE) -B build/sanitize-$$kind -DBILSH_SANITIZE=$$kind >/dev/null && $(BIN)/cmake --build build/sanitize-$$kind && \
+	  build/sanitize-$$kind/kernels_test || exit 1; done
+
+clang: $(VENV)/.deps
+	$(NEED); need clang++ clang
+	$(CORE) -B build/clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-Werror >/dev/null
+	$(BIN)/cmake --build build/clang
+	build/clang/kernels_test
+
+test-arm: $(VENV)/.deps
+	$(NEED); need aarch64-linux-gnu-g++ g++-aarch64-linux-gnu; need qemu-aarch64 qemu-user
+	$(CORE) -B build/arm -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	  -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ >/dev/null
+	$(BIN)/cmake --build build/arm
+	qemu-aarch64 -L /usr/aarch64-linux-gnu build/arm/kernels_test
 
 # bench takes a quarter of an hour and writes the tables of the documentation; bench-quick three minutes.
 bench: setup $(VENV)/.bench

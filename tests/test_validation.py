@@ -1,6 +1,4 @@
-"""What n_jobs may be, with and without joblib."""
-
-import sys
+"""What n_jobs may be."""
 
 import pytest
 
@@ -8,15 +6,6 @@ from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.validation import MAX_THREADS, thread_count
 
 
-@pytest.fixture(params=["with joblib", "without joblib"])
-def _joblib(request, monkeypatch):
-    if request.param == "with joblib":
-        pytest.importorskip("joblib")
-    else:
-        monkeypatch.delitem(sys.modules, "joblib", raising=False)
-
-
-@pytest.mark.usefixtures("_joblib")
 @pytest.mark.parametrize(("n_jobs", "threads"), [(None, 1), (1, 1), (3, 3), (10**20, MAX_THREADS)])
 def test_counts(n_jobs, threads):
     assert thread_count(n_jobs) == threads
@@ -26,14 +15,12 @@ def test_negative_numbers_count_cores():
     assert 1 <= thread_count(-(10**9)) <= thread_count(-1) <= MAX_THREADS
 
 
-@pytest.mark.usefixtures("_joblib")
 @pytest.mark.parametrize("n_jobs", [True, "2", 1.0])
 def test_only_integers_are_counts(n_jobs):
     with pytest.raises(InvalidTypeError, match="n_jobs must be an integer or None"):
         thread_count(n_jobs)
 
 
-@pytest.mark.usefixtures("_joblib")
 def test_zero_threads_are_none():
     with pytest.raises(InvalidInputError, match="n_jobs must not be 0"):
         thread_count(0)

@@ -289,9 +289,9 @@ COMMAND_LINE = [
         "error: x.npy holds float32 (40, 6); expected codes, uint8 (n, n_bytes). Pack bits with numpy.packbits; signed bytes of a model (int8) are codes minus 128.",
     ),
     (
-        "import codes.npy -o s",
+        "import codes.npy -o s --bits 70",
         1,
-        "error: codes mean nothing without their encoder, and codes.encoder is not there. Give it with --encoder FILE, or import into a store that has it.",
+        "error: codes of 70 bits have 9 bytes; those of codes.npy have 8.",
     ),
     (
         "import codes.npy -o s --encoder nowhere.encoder",
@@ -303,7 +303,7 @@ COMMAND_LINE = [
         3,
         "error: broken.encoder is not an encoder file: it does not start with BILSHENC.",
     ),
-    ("import long.npy -o store", 1, "error: codes of 64 bits have shape (n, 8); got (3, 9)."),
+    ("import long.npy -o store", 1, "error: codes of 64 bits have 8 bytes; those of long.npy have 9."),
     (
         "import codes.npy -o vectors",
         1,
@@ -313,7 +313,12 @@ COMMAND_LINE = [
     (
         "import codes.npy -o folder",
         1,
-        "error: codes mean nothing without their encoder, and codes.encoder is not there. Give it with --encoder FILE, or import into a store that has it.",
+        "error: folder exists and is no store. Choose another place with -o, or empty it first.",
+    ),
+    (
+        "import codes.npy -o store",
+        1,
+        "error: nothing says which encoder made codes.npy: codes of another one would be found by nobody. Give it with --encoder FILE, or say --trust if it is the encoder of store.",
     ),
     ("advise nowhere.npy", 1, "error: nowhere.npy does not exist or is not a file. Check the path."),
     ("advise one.npy", 1, "error: one.npy has 1 rows; advice needs at least 3."),

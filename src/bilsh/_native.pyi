@@ -15,6 +15,11 @@ def levels() -> list[str]:
 def force_level(name: str) -> None:
     """Run the kernels on a given instruction set ('auto' for the best)."""
 
+def set_least_share(nanoseconds: float) -> None:
+    """
+    Work that a call must have for each of its threads (100,000); 0 for tests of threads on small data.
+    """
+
 class NonFiniteError(ValueError):
     pass
 

@@ -5,6 +5,7 @@ Everything behind the door may rely on float32 rows that are finite, contiguous 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from numbers import Integral, Real
@@ -27,7 +28,7 @@ MAX_THREADS = 1024
 
 def check_integer(name: str, value: Any, *, minimum: int) -> int:
     """Return ``value`` as int if it is a whole number >= ``minimum``; else raise a typed error."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+    if type(value) is not int and (isinstance(value, bool | np.bool_) or not isinstance(value, Integral)):
         raise InvalidTypeError(f"{name} must be a whole number >= {minimum}; got {value!r}.")
     if value < minimum:
         raise InvalidInputError(f"{name} must be >= {minimum}; got {value}.")
@@ -35,16 +36,17 @@ def check_integer(name: str, value: Any, *, minimum: int) -> int:
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads that n_jobs means, as in scikit-learn; joblib is asked only if it must be."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral)):
+    """Return the number of threads that n_jobs means: None is 1, -1 all cores that this process has, -2 one less."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
         raise InvalidTypeError(f"n_jobs must be an integer or None; got {n_jobs!r}.")
     if n_jobs == 0:
         raise InvalidInputError("n_jobs must not be 0; use None or 1 for one thread, -1 for all cores.")
-    if "joblib" not in sys.modules and (n_jobs is None or n_jobs > 0):
-        return min(int(n_jobs or 1), MAX_THREADS)
-    from joblib import effective_n_jobs
-
-    return min(int(effective_n_jobs(n_jobs)), MAX_THREADS)
+    if n_jobs > 0:
+        return min(int(n_jobs), MAX_THREADS)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(max(1, cores + 1 + int(n_jobs)), MAX_THREADS)
 
 
 def check_boolean(name: str, value: Any) -> bool:
@@ -65,7 +67,7 @@ def check_positive(name: str, value: Any) -> float:
 
 def check_fraction(name: str, value: Any, *, zero: bool = False) -> float:
     """Return ``value`` as float if it is between 0 and 1, ends excluded (0 allowed with ``zero``)."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+    if type(value) is not float and (isinstance(value, bool | np.bool_) or not isinstance(value, Real)):
         raise InvalidTypeError(f"{name} must be a number between 0 and 1; got {value!r}.")
     if not (0 < float(value) < 1 or (zero and value == 0)):
         where = "in [0, 1)" if zero else "between 0 and 1, ends excluded"

@@ -1,11 +1,18 @@
 """Every command as a user runs it, on arrays."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from bilsh import Store, load_encoder
 from bilsh.cli.commands import COMMANDS, app
+from bilsh.cli.program import sentence
+from bilsh.cli.store_commands import Method
+from bilsh.encoders.presets import METHODS
+from bilsh.experiments import demo
+from bilsh.workflows.ingest import DEFAULT
 from cli.program import answer, bilsh, complaint
 
 
@@ -20,8 +27,8 @@ def test_help_of_every_command_has_an_example_and_the_common_options(name):
 
 def test_commands_are_those_of_the_documentation():
     assert list(COMMANDS) == [
-        "encode", "add", "search", "delete", "info", "verify", "compact", "repair", "export", "import", "advise",
-        "datasets", "demo", "reproduce", "bench",
+        "encode", "add", "search", "delete", "info", "verify", "compact", "backup", "repair", "export", "import",
+        "advise", "datasets", "demo", "reproduce", "bench",
     ]  # fmt: skip
 
 
@@ -61,6 +68,9 @@ def test_life_of_a_store(place, vectors):
     assert bilsh("delete", "store", 7, cwd=place, code=1).stdout.startswith("0 items deleted")
     assert answer("compact", "store", cwd=place)["items"] == 298
     assert answer("verify", "store", cwd=place)["ok"]
+    assert answer("backup", "store", "-o", "copy", cwd=place)["items"] == 298
+    assert answer("backup", "store", "-o", "copy", cwd=place)["files_copied"] == 0
+    assert answer("verify", "copy", "--quick", cwd=place)["quick"]
     assert answer("add", "store", "q.npy", cwd=place)["items"] == 299
     versions = answer("repair", "store", cwd=place)["versions"]
     back = answer("repair", "store", "--to-version", versions[0]["version"], cwd=place)
@@ -113,6 +123,27 @@ def test_demo_tells_the_story(tmp_path):
     page = (tmp_path / "demo" / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 2
     assert "http" not in page
+
+
+def test_demo_without_pictures_says_what_an_extra_adds(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    monkeypatch.setattr(
+        demo, "measure", lambda images, n_bits, repetitions: [demo.Row("m", True, n_bits, 1, 1.0, 1.0, 1.0)]
+    )
+    text = bilsh("demo", "--quick", "-o", "my demo", cwd=tmp_path).stdout
+    assert "no pictures: they need matplotlib, pip install 'bilsh[plot]'." in text
+    assert "bilsh info 'my demo/store'" in text
+    assert "pip install" in (tmp_path / "my demo" / "report.html").read_text()
+
+
+def test_a_package_that_is_missing_is_named():
+    assert sentence(ModuleNotFoundError("No module named 'h5py'", name="h5py")) == (
+        "this needs the package h5py, which is not installed: pip install h5py."
+    )
+
+
+def test_methods_of_the_command_line_are_those_of_the_library():
+    assert get_args(Method) == (DEFAULT, *METHODS)
 
 
 def test_completion_and_version(monkeypatch):

@@ -150,7 +150,7 @@ def test_a_foreign_file_says_that_it_could_not_be_checked(store, tmp_path):
     (tmp_path / "out.export.json").unlink()
     done = import_codes(tmp_path / "out.npy", tmp_path / "again")
     assert not done.checked
-    assert "could not be checked" in done.notes[0]
+    assert "its codes were not checked" in done.notes[0]
 
 
 def test_a_failed_import_leaves_an_open_store_as_it_was(named, tmp_path):

@@ -103,3 +103,15 @@ def test_a_whole_store_has_nothing_to_drop(store):
     with pytest.raises(InvalidInputError, match="nothing to drop"):
         drop_damaged(store)
     assert [version.problem for version in check_versions(store)] == [None, None]
+
+
+def test_small_changes_are_surveyed_too(store, X):
+    with Store.open(store, mode="a") as opened:
+        for row in range(3):
+            opened.add(X[row : row + 1] + 1)
+        opened.delete([301])
+    with Store.open(store) as opened:
+        found = survey(opened)
+        assert (found.items, found.lost) == (302, [])
+        export_codes(opened, store.with_name("out.npy"), "npy", skip_damaged=True)
+    assert import_codes(store.with_name("out.npy"), store.with_name("again")).items == 302

@@ -1,4 +1,4 @@
-"""Commands that look after stores: info, verify, compact, repair, export, import."""
+"""Commands that look after stores: info, verify, compact, backup, repair, export, import."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from bilsh.cli.options import Commands, IdFile, StorePath
 from bilsh.cli.progress import Progress
 from bilsh.cli.words import for_users
 from bilsh.errors import DataNotFoundError, InvalidInputError
+
+MEANINGS = {"unknown": None, "sign": "sign", "rotation": "sign of a rotation"}
 
 
 def info(store: StorePath) -> None:
@@ -71,6 +73,38 @@ def compact(store: StorePath) -> None:
     show.result(
         data,
         [f"{data['items']:,} items, {show.size(before)} -> {show.size(after)}, version {data['version']}"],
+    )
+
+
+def backup(
+    store: StorePath,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="COPY", help="New directory, or that of an earlier backup."),
+    ],
+    link: Annotated[
+        bool,
+        typer.Option("--link", help="Hard-link files instead of copying them: quick, but damage is shared."),
+    ] = False,
+) -> None:
+    """Copy a store while others write to it; every copied byte is checked, and only what is new is copied.
+
+    \b
+    Examples:
+      bilsh backup store/ -o /mnt/backup/store
+    """
+    from dataclasses import asdict
+
+    from bilsh.workflows.queries import open_store
+
+    with open_store(store) as opened:
+        done = opened.backup(output, link=link)
+    show.result(
+        asdict(done),
+        [
+            f"version {done.version}, {show.items(done.items)} in {show.clean(output)}: "
+            f"{done.files_copied} files, {show.size(done.bytes_copied)} copied"
+        ],
     )
 
 
@@ -230,20 +264,44 @@ def import_(
         Path | None, typer.Option(help="Encoder file that made the codes; default: the one beside them.")
     ] = None,
     ids: IdFile = None,
+    bits: Annotated[
+        int | None, typer.Option(min=1, help="Codes made elsewhere: their length, if not whole bytes.")
+    ] = None,
+    meaning: Annotated[
+        Literal["unknown", "sign", "rotation"],
+        typer.Option(
+            help="Codes made elsewhere: a bit is the sign of a value (then values can be queries), or that of a "
+            "rotated vector (then answers carry similarities)."
+        ),
+    ] = "unknown",
+    highest_first: Annotated[
+        bool,
+        typer.Option(
+            "--highest-first", help="Bits are packed as numpy.packbits does by default: highest first."
+        ),
+    ] = False,
+    trust: Annotated[
+        bool,
+        typer.Option("--trust", help="The codes are those of the store's encoder, though no file says so."),
+    ] = False,
 ) -> None:
-    """Put ready codes into a store: what `bilsh export` wrote, or codes of a saved encoder; all of them, or none.
+    """Put ready codes into a store, all of them or none: what `bilsh export` wrote, or codes made elsewhere.
 
     Do not import .faiss files from strangers: FAISS trusts its files.
 
     \b
     Examples:
       bilsh import photos.faiss -o store/
-      bilsh import codes.npy -o store/ --encoder my.encoder --ids ids.txt
+      bilsh import codes.npy -o store/ --encoder my.encoder
+      bilsh import model_bits.npy -o store/ --ids ids.txt --meaning sign --highest-first
     """
     from bilsh.workflows.imports import import_codes
 
     with Progress() as progress:
-        done = import_codes(source, output, encoder=encoder, ids=ids, progress=progress)
+        done = import_codes(
+            source, output, encoder=encoder, ids=ids, n_bits=bits, bits=MEANINGS[meaning],
+            highest_first=highest_first, trust=trust, progress=progress,
+        )  # fmt: skip
     for message in done.notes:
         show.note(f"note: {message}")
     show.result(
@@ -256,6 +314,7 @@ COMMANDS: Commands = {
     "info": info,
     "verify": verify,
     "compact": compact,
+    "backup": backup,
     "repair": repair,
     "export": export,
     "import": import_,

@@ -47,7 +47,7 @@ class Program(TyperGroup):
         except (BilshError, OSError, MemoryError, ModuleNotFoundError) as error:
             if show.switches.debug:
                 raise
-            show.complain(_sentence(error))
+            show.complain(sentence(error))
             damaged = isinstance(error, CorruptStoreError | CorruptEncoderError | CorruptExportError)
             raise typer.Exit(DAMAGED if damaged else FAILED) from None
 
@@ -57,12 +57,15 @@ AFTER_INTERRUPT = {
     "add": "Nothing of this call was added; run it again.",
     "import": "Nothing of this call was added; run it again.",
     "export": "No file was left half written; run it again.",
+    "backup": "Run it again to go on.",
+    "repair": "The store is as before; run it again.",
     "compact": "The store is as before, or compacted; `bilsh verify` tells.",
     "reproduce": "Run it again to go on.",
 }
 
 
-def _sentence(error: BaseException) -> str:
+def sentence(error: BaseException) -> str:
+    """Say in one sentence what went wrong."""
     if isinstance(error, MemoryError):
         return "out of memory. Use a smaller --batch, or fewer --jobs."
     if isinstance(error, ModuleNotFoundError) and not isinstance(error, BilshError):

@@ -13,6 +13,7 @@ WORDS = {
     "Close it there first, or open the store with mode='r' to read beside it.": "Wait until it is done, or stop it.",
 }
 PATTERNS = {
+    r"Pass codes, or say that bits are signs of values: bits='sign'": "Ask with codes, or import with --meaning sign",
     r"\bUse upsert to": "Use --upsert to",
     r"\bleave mode at\b": "leave --mode at",
     r" is not here \(1 of 1 are not\)": " is not in the store",

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.codes import BitOrder
 from bilsh.encoders import file
+from bilsh.encoders.neighbourhood import angles, distances
 from bilsh.errors import InvalidInputError
 from bilsh.projections import LinearMap, Plan
 from bilsh.projections.base import Bytes, Floats, Integers
@@ -187,6 +188,8 @@ class Coder:
             offsets=self.offsets[:n_bits],
             tau=None if self.tau is None else self.tau[:n_bits],
             params={**self.params, "n_bits": n_bits},
+            hits=None,
+            score_hits=None,
         )
 
     # -- the door ----------------------------------------------------------------------------------------
@@ -346,13 +349,7 @@ class KernelCoder(Coder):
 
     def exact(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
         """Distances that the kernel depends on."""
-        a, b = (part.astype(np.float64).reshape(len(part), -1) for part in (A, B))
-        if self.kernel.metric == "cityblock":
-            return np.array([np.abs(b - row).sum(axis=1) for row in a])
-        centre = b.mean(axis=0)
-        a, b = a - centre, b - centre
-        squares = np.square(a).sum(axis=1)[:, None] - 2 * (a @ b.T) + np.square(b).sum(axis=1)
-        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+        return distances(A, B, self.kernel.metric)
 
     @property
     def t(self) -> NDArray[np.float64]:
@@ -393,13 +390,6 @@ class KernelCoder(Coder):
         super().__setstate__(state)
         kernel = kernel_named(self.params["kernel"], self.params["nu"], self.n_features)
         object.__setattr__(self, "kernel", kernel)
-
-
-def angles(A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
-    """Angles (n, m) between descriptors, all against all."""
-    a, b = (part.astype(np.float64).reshape(len(part), -1) for part in (A, B))
-    norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
-    return np.arccos(np.clip(a @ b.T / np.where(norms > 0, norms, 1.0), -1.0, 1.0))
 
 
 CODERS: dict[str, type[Coder]] = {"angle": AngleCoder, "kernel": KernelCoder}

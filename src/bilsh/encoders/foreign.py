@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.codes import BitOrder, slab_widths
-from bilsh.encoders.coder import CODERS, Coder, angles
+from bilsh.encoders.coder import CODERS, Coder
+from bilsh.encoders.neighbourhood import angles
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.projections import MAPS, LinearMap, Plan
 from bilsh.projections.base import Bytes, Floats, Integers

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from bilsh.validation import finite_blocks
 
+Metric = Literal["euclidean", "cityblock"]
+
 N_QUERIES = 300
 BANDWIDTH_NEIGHBOUR = 50
 ADVICE_NEIGHBOUR = 10
@@ -52,9 +54,7 @@ def sample_rows(X: Any, n_rows: int, rng: np.random.Generator) -> NDArray[np.flo
     return rows[np.searchsorted(order, chosen)]
 
 
-def measure(
-    X: Any, rng: np.random.Generator, metric: Literal["euclidean", "cityblock"] = "euclidean"
-) -> Neighbourhood:
+def measure(X: Any, rng: np.random.Generator, metric: Metric = "euclidean") -> Neighbourhood:
     """Measure the neighbourhood of a sample.
 
     Where only R of n descriptors are looked at, the 50th neighbour among all corresponds to about the (50 R / n)-th
@@ -166,3 +166,21 @@ def mean_spectrum(pairs: Pairs) -> NDArray[np.float64]:
     """Mean normalised spectrum of differences; flat if no two descriptors differ. Descending, sums to 1."""
     total = pairs.spectra().sum(axis=0)
     return np.asarray(total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total)))
+
+
+def angles(A: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+    """Angles (n, m) between descriptors, all against all."""
+    a, b = (part.astype(np.float64).reshape(len(part), -1) for part in (A, B))
+    norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
+    return np.arccos(np.clip(a @ b.T / np.where(norms > 0, norms, 1.0), -1.0, 1.0))
+
+
+def distances(A: NDArray[Any], B: NDArray[Any], metric: Metric) -> NDArray[np.float64]:
+    """Distances (n, m) between descriptors, all against all."""
+    a, b = (part.astype(np.float64).reshape(len(part), -1) for part in (A, B))
+    if metric == "cityblock":
+        return np.array([np.abs(b - row).sum(axis=1) for row in a])
+    centre = b.mean(axis=0)
+    a, b = a - centre, b - centre
+    squares = np.square(a).sum(axis=1)[:, None] - 2 * (a @ b.T) + np.square(b).sum(axis=1)
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))

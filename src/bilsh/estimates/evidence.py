@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bilsh.encoders.calibration import Calibration, Floats
 from bilsh.encoders.coder import Coder
-from bilsh.estimates.intervals import Estimate, estimate_fractions
+from bilsh.estimates.intervals import Estimate, estimate_fractions, pair_ends
 from bilsh.theory.hits import HitPosterior, posterior
 
 
@@ -63,8 +63,16 @@ class Evidence:
             f, f[:, : self.complete], self.background, self.n_items, calibration.n_bits, worth, sample
         )
 
+    @property
+    def per_pair(self) -> bool:
+        """Whether intervals are those of pairs: nothing was sampled, and the model alone does not hold."""
+        return not self.sampled and self.calibration.similarity != "cosine"
+
     def estimate(self, of: str | None, confidence: float) -> Estimate:
         """Turn the evidence into a quantity with its interval."""
+        if self.per_pair:
+            own = np.take_along_axis(np.clip(self.fractions, 0.0, 1.0), self.picked, axis=1)
+            return estimate_fractions(own, pair_ends(own, self.coder, confidence), self.coder, of=of)
         made = self.posterior()
         middle, ends = made.median(), made.interval(confidence)
         middle = np.take_along_axis(middle, self.picked, axis=1)

@@ -188,6 +188,13 @@ def estimate_fractions(fraction: Floats, ends: Floats, encoder: Any, *, of: str 
     )
 
 
+def pair_ends(fraction: Floats, encoder: Any, confidence: float) -> Floats:
+    """Ends (..., 2) of the interval of the expected fraction of a pair that was not chosen for its distance."""
+    calibration = calibration_of(encoder)
+    low, high = wilson(fraction, calibration.effective_bits(fraction), _level(confidence))
+    return np.stack([low, high], axis=-1)
+
+
 def bits_needed(error: float, confidence: float = 0.95, n_pairs: float = 1, encoder: Any = None) -> int:
     r"""Count the bits with which all of `n_pairs` fractions of differing bits are within `error` of their means.
 

@@ -45,7 +45,7 @@ def plot(tables: Tables) -> Any:
     shortest = min(bits for bits in column(rows, "bits") if bits is not None)
     best = max(select(rows, bits=shortest), key=lambda row: row["recall_at_1"])
     axes[1, 1].set(
-        title=f"Near-duplicates ({kind}), {shortest} bits: {best['method']} finds {best['recall_at_1']:.0%}"
+        title=f"Near-duplicates ({kind}), {shortest} bits:\n{best['method']} finds {best['recall_at_1']:.0%}"
     )
     return figure
 
@@ -56,8 +56,8 @@ def _plot_bits(panel: Any, rows: Rows) -> None:
         (OURS, ASYMMETRIC),
     )
     lengths = distinct(rows, "bits")
-    panel.set(xscale="log", xlabel="bits", ylabel="mean average precision (bars: one standard deviation)")
-    panel.set_xlim(0.9 * lengths[0], 2.6 * lengths[-1])
+    panel.set(xscale="log", xlabel="bits", ylabel="mean average precision ± std")
+    panel.set_xlim(0.9 * lengths[0], 5 * lengths[-1])
     panel.set_xticks(lengths, [f"{bits:,}" for bits in lengths])
     panel.minorticks_off()
     for method, query in shown:
@@ -68,7 +68,7 @@ def _plot_bits(panel: Any, rows: Rows) -> None:
     plots.label_lines(panel)
     middle = lengths[len(lengths) // 2]
     gain = _gain(rows, (OURS, HAMMING), (DENSE, HAMMING), middle)
-    panel.set(title=f"Equal bits: our default {gain} against dense at {middle:,} bits")
+    panel.set(title=f"Equal bits: our default {gain}\nagainst dense at {middle:,} bits")
 
 
 def _plot_time(panel: Any, rows: Rows) -> None:
@@ -88,17 +88,15 @@ def _plot_time(panel: Any, rows: Rows) -> None:
     panel.grid(axis="y", visible=False)
     limit = rows[0]["reference_microseconds"]
     best = max(select(rows, query=HAMMING), key=lambda row: row["map"])
-    title = f"At most {limit:.1f} µs per item: {best['method']} leads with {best['map']:.2f}"
-    panel.set(xlabel="mean average precision (bars: one standard deviation)", title=title, xlim=(0, 1))
+    title = f"At most {limit:.1f} µs per item:\n{best['method']} leads with {best['map']:.2f}"
+    panel.set(xlabel="mean average precision ± std", title=title, xlim=(0, 1))
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.11), ncols=2)
 
 
 def _plot_peers(panel: Any, rows: Rows) -> None:
     sizes = sorted(distinct(rows, "bytes"))
-    panel.set(
-        xscale="log", xlabel="bytes per item", ylabel="recall@10 (bars: two standard errors)", ylim=(0, 1.02)
-    )
-    panel.set_xlim(0.9 * sizes[0], 2.2 * sizes[-1])
+    panel.set(xscale="log", xlabel="bytes per item", ylabel="recall@10 ± two standard errors", ylim=(0, 1.02))
+    panel.set_xlim(0.9 * sizes[0], 2.6 * sizes[-1])
     panel.set_xticks(sizes, [str(size) for size in sizes])
     panel.minorticks_off()
     for method in distinct(rows, "method"):

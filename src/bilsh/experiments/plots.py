@@ -150,16 +150,20 @@ def label_lines(panel: Any, *, gap: float = 0.045) -> None:
         for line in panel.get_lines()
         if not line.get_label().startswith("_") and len(line.get_xydata())
     ]
-    ends.sort(key=lambda end: float(end[0][1]))
-    places: list[float] = []
-    for (_, y), _line in ends:
-        places.append(max(float(y), places[-1] + gap) if places else float(y))
-    over = max(0.0, places[-1] - 1.0) if places else 0.0
-    for ((x, _y), line), place in zip(ends, places, strict=True):
-        panel.annotate(
-            line.get_label(), (float(x), place - over), xycoords="axes fraction", xytext=(5, 0),
-            textcoords="offset points", color=line.get_color(), va="center", fontsize=7.5, annotation_clip=False,
-        )  # fmt: skip
+    for column_of_ends in {round(float(x), 1): None for (x, _), _line in ends}:
+        group = sorted(
+            (end for end in ends if round(float(end[0][0]), 1) == column_of_ends),
+            key=lambda end: float(end[0][1]),
+        )
+        places: list[float] = []
+        for (_, y), _line in group:
+            places.append(max(float(y), places[-1] + gap) if places else float(y))
+        over = max(0.0, places[-1] - 1.0)
+        for ((x, _y), line), place in zip(group, places, strict=True):
+            panel.annotate(
+                line.get_label(), (float(x), place - over), xycoords="axes fraction", xytext=(5, 0),
+                textcoords="offset points", color=line.get_color(), va="center", fontsize=7.5, annotation_clip=False,
+            )  # fmt: skip
 
 
 def precision_recall_panel(axes: Any, curves: Rows, title: str, *, legend: bool) -> None:

@@ -15,7 +15,8 @@ constexpr std::size_t projected_bytes = std::size_t{3} << 19;  // of stage 1's r
 constexpr std::size_t cached_bytes = std::size_t{3} << 19;     // of the items that pass stage 1 together
 constexpr std::size_t tile_bytes = std::size_t{3} << 20;       // of items side by side, beyond which they leave L2
 constexpr std::size_t pairs_at_once = 48;
-constexpr std::size_t worth_sharing = 5'000'000;  // products; fewer are done before a sleeping thread has begun
+constexpr double nanoseconds_per_product = 0.03;
+constexpr std::size_t shared_bytes = std::size_t{1} << 24;  // of tiles that all threads work on
 
 std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
 
@@ -133,28 +134,62 @@ void BilinearPlan::finish_rows(const EncodeKernels& kernels, const float* projec
 
 // Many items, side by side in the lanes. An entry of the tile holds that entry of all its items; stage 1 wants the
 // entries of one column q together, so the tile is laid out [q][p][item].
-void BilinearPlan::run_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, Output output,
-                            std::size_t item) const {
+void BilinearPlan::fill_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, float* tile) const {
     const std::size_t lanes = kernels.tile_items;
-    Workspace& space = workspace();
-    float* tile = space.tile.floats(first_dim_ * second_dim_ * lanes);
     kernels.interleave(x, d_, n_items, d_, target_.data(), tile);
     for (uint32_t entry : empty_) std::fill_n(tile + entry * lanes, lanes, 0.0f);
+}
 
+// Both stages for rows [row, last) of `first`.
+void BilinearPlan::run_rows(const EncodeKernels& kernels, const float* tile, std::size_t row, std::size_t last,
+                            std::size_t n_items, uint8_t* planes, Output output, std::size_t item) const {
+    const std::size_t lanes = kernels.tile_items;
     const std::size_t stride = second_dim_ * lanes + 16;  // rows a power of two apart would share cache sets
     const std::size_t rows_at_once =
         std::clamp<std::size_t>(projected_bytes / (stride * sizeof(float)) / 12 * 12, 12, round_up(first_rows_, 12));
-    float* projected = space.projected.floats(rows_at_once * stride);
-    uint8_t* planes = space.planes.bytes(lanes / 8 * bits_.plane_stride());
-    for (std::size_t row = 0; row < first_rows_; row += rows_at_once) {
+    float* projected = workspace().projected.floats(rows_at_once * stride);
+    for (; row < last; row += rows_at_once) {
         poll();
-        const std::size_t row_end = std::min(row + rows_at_once, first_rows_);
+        const std::size_t row_end = std::min(row + rows_at_once, last);
         for (std::size_t q = 0; q < second_dim_; ++q)
             kernels.multiply(first_row_.data() + row, row_end - row, tile + q * first_dim_ * lanes, lanes, lanes,
                              first_dim_, projected + q * lanes, stride, false);
         finish_rows(kernels, projected, stride, row, row_end, n_items, planes, output, item);
     }
+}
+
+void BilinearPlan::run_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, Output output,
+                            std::size_t item) const {
+    const std::size_t lanes = kernels.tile_items;
+    float* tile = workspace().tile.floats(first_dim_ * second_dim_ * lanes);
+    uint8_t* planes = workspace().planes.bytes(lanes / 8 * bits_.plane_stride());
+    fill_tile(kernels, x, n_items, tile);
+    run_rows(kernels, tile, 0, first_rows_, n_items, planes, output, item);
     bits_.pack_tile(kernels, planes, n_items, output, item);
+}
+
+// Fewer tiles than would keep all threads busy to the end: their rows are shared out too.
+void BilinearPlan::run_shared(const EncodeKernels& kernels, const float* x, std::size_t n, Output output,
+                              int n_jobs) const {
+    const std::size_t lanes = kernels.tile_items, size = first_dim_ * second_dim_ * lanes;
+    const std::size_t tiles = (n + lanes - 1) / lanes, plane_bytes = lanes / 8 * bits_.plane_stride();
+    const std::size_t shares = (4 * static_cast<std::size_t>(n_jobs) + tiles - 1) / tiles;
+    const std::size_t rows = round_up((first_rows_ + shares - 1) / shares, 12);
+    const std::size_t parts = (first_rows_ + rows - 1) / rows;
+    float* all = workspace().shared_tiles.floats(tiles * size);
+    uint8_t* planes = workspace().shared_planes.bytes(tiles * plane_bytes);
+    const auto items = [&](std::size_t tile) { return std::min(lanes, n - tile * lanes); };
+    parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
+        fill_tile(kernels, x + t * lanes * d_, items(t), all + t * size);
+    });
+    parallel_for(tiles * parts, n_jobs, [&](std::size_t task, int) {
+        const std::size_t t = task / parts, row = task % parts * rows;
+        run_rows(kernels, all + t * size, row, std::min(row + rows, first_rows_), items(t), planes + t * plane_bytes, output,
+                 t * lanes);
+    });
+    parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
+        bits_.pack_tile(kernels, planes + t * plane_bytes, items(t), output, t * lanes);
+    });
 }
 
 // Few items: lanes along the columns of the item in stage 1, along the rows of `second` in stage 2.
@@ -211,7 +246,8 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
 void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
     const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t lanes = kernels.tile_items;
-    if (n * (first_rows_ * first_dim_ + pair_row_.size()) * second_dim_ < worth_sharing) n_jobs = 1;
+    const double products = static_cast<double>(n * (first_rows_ * first_dim_ + pair_row_.size()) * second_dim_);
+    n_jobs = threads_for(products * nanoseconds_per_product, n_jobs);
     // A tile costs the same however few items it holds. Long chains make the path of few items nearly as fast per item.
     const std::size_t rest = n % lanes, worth_a_tile = second_dim_ < 64 ? lanes / 2 : lanes * 3 / 4;
     // To lay items side by side must be worth it: not for few rows of `first`, nor where a tile leaves the cache.
@@ -219,9 +255,13 @@ void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs)
     const std::size_t rows_worth_it = lanes * item_bytes > tile_bytes ? first_dim_ : first_dim_ / 2;
     const bool as_they_lie = source_.empty() && first_rows_ <= rows_worth_it;
     const std::size_t tiles = as_they_lie ? 0 : n / lanes + (rest >= worth_a_tile ? 1 : 0);
-    parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
-        run_tile(kernels, x + t * lanes * d_, std::min(lanes, n - t * lanes), output, t * lanes);
-    });
+    const bool coarse = n_jobs > 1 && tiles > 0 && tiles < 4 * static_cast<std::size_t>(n_jobs);
+    if (coarse && tiles * lanes * item_bytes <= shared_bytes)
+        run_shared(kernels, x, std::min(tiles * lanes, n), output, n_jobs);
+    else
+        parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
+            run_tile(kernels, x + t * lanes * d_, std::min(lanes, n - t * lanes), output, t * lanes);
+        });
     // Few items share the blocks of rows, but only as many as stay in the cache meanwhile. With many groups of them each
     // thread takes whole groups, else all share one.
     const std::size_t first = std::min(tiles * lanes, n);

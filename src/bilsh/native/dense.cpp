@@ -107,6 +107,8 @@ void DensePlan::project_tiles(const EncodeKernels& kernels, const float* x, std:
 void DensePlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
     const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t group = row_scale_.empty() ? stored_group : streamed_group;
+    const double weights = static_cast<double>(used_.size() * d_);
+    n_jobs = threads_for(weights * (0.03 * static_cast<double>(n) + (row_scale_.empty() ? 0.0 : 0.5)), n_jobs);
     // Enough row groups to keep every thread busy to the end.
     const std::size_t share = (used_.size() + 4 * n_jobs - 1) / (4 * n_jobs);
     const std::size_t n_rows = n_jobs > 1 ? std::min(rows_at_once_, std::max<std::size_t>(share, 16)) : rows_at_once_;

@@ -100,8 +100,12 @@ class BilinearPlan final : public Plan {
     BilinearPlan(const BilinearShape& shape, const float* left, const float* right, Design design,
                  const float* offsets, const float* tau, const int32_t* permutation, const float* signs,
                  bool left_first);
+    void fill_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, float* tile) const;
+    void run_rows(const EncodeKernels& kernels, const float* tile, std::size_t row, std::size_t last,
+                  std::size_t n_items, uint8_t* planes, Output output, std::size_t item) const;
     void run_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, Output output,
                   std::size_t item) const;
+    void run_shared(const EncodeKernels& kernels, const float* x, std::size_t n, Output output, int n_jobs) const;
     void finish_rows(const EncodeKernels& kernels, const float* projected, std::size_t stride, std::size_t row,
                      std::size_t row_end, std::size_t n_items, uint8_t* planes, Output output,
                      std::size_t item) const;

@@ -19,6 +19,7 @@ HadamardPlan::HadamardPlan(const float* signs, std::size_t blocks, std::size_t s
 
 void HadamardPlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
     const EncodeKernels& kernels = bilsh::kernels().encode;
+    n_jobs = threads_for(2.0 * static_cast<double>(n * blocks_ * size_), n_jobs);
     parallel_for(n, n_jobs, [&](std::size_t item, int) {
         float* y = workspace().values.floats(blocks_ * size_);
         for (std::size_t b = 0; b < blocks_; ++b) {

@@ -63,6 +63,7 @@ void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set,
 void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t* out) {
     const Kernels& kernels = bilsh::kernels();
     const Slab slab{b.data, b.bytes};
+    n_jobs = threads_for(scan_nanoseconds(a.n, b.n, b.bytes), n_jobs);
     in_batches(kernels, a, a.n, [&](std::size_t start, const Queries& part) {
         const QueryBlock queries(kernels, part, &slab, 1, b.n);
         const std::size_t block = queries.rows(), together = queries.together();
@@ -89,7 +90,7 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
     const Kernels& kernels = bilsh::kernels();
     k = std::min(k, set.count_alive());
     if (k == 0) return;
-    n_jobs = std::max(n_jobs, 1);
+    n_jobs = threads_for(scan_nanoseconds(queries.n, set.n, queries.bytes), n_jobs);
     // The hits of a batch of queries, kept per thread, are held to about 64 MB.
     const std::size_t batch = std::max<std::size_t>((std::size_t{1} << 22) / (k * static_cast<std::size_t>(n_jobs)), group);
     in_batches(kernels, queries, batch, [&](std::size_t start, const Queries& part) {
@@ -121,7 +122,7 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
 
 Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t radius, int n_jobs) {
     const Kernels& kernels = bilsh::kernels();
-    n_jobs = std::max(n_jobs, 1);
+    n_jobs = threads_for(scan_nanoseconds(queries.n, set.n, queries.bytes), n_jobs);
     std::vector<std::vector<std::vector<Hit>>> found(static_cast<std::size_t>(n_jobs),
                                                      std::vector<std::vector<Hit>>(queries.n));
     in_batches(kernels, queries, queries.n, [&](std::size_t start, const Queries& part) {

@@ -30,6 +30,11 @@ struct CodeSet {
     std::size_t count_alive() const;
 };
 
+// About how long a thread takes to compare so many bytes of codes.
+inline double scan_nanoseconds(std::size_t n_queries, std::size_t n_rows, std::size_t n_bytes) {
+    return 0.05 * static_cast<double>(n_queries) * static_cast<double>(n_rows) * static_cast<double>(n_bytes + 8);
+}
+
 // Full codes, one after the other.
 struct Queries {
     const std::uint8_t* data;

@@ -33,7 +33,12 @@ extern const HammingProduct hamming_product;
 #endif
 
 const Kernels& kernels(Level level) {
-    static const Kernels basic{"portable", portable::encode_kernels, portable::hamming_kernels, portable::score_kernels,
+#if defined(__aarch64__)
+    constexpr const char* name = "neon";  // which every such machine has, so the compiler uses it without being told
+#else
+    constexpr const char* name = "portable";
+#endif
+    static const Kernels basic{name, portable::encode_kernels, portable::hamming_kernels, portable::score_kernels,
                                nullptr};
 #if defined(__x86_64__)
     static const Kernels counting{"popcnt", portable::encode_kernels, popcnt::hamming_kernels, portable::score_kernels,

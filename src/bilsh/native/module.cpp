@@ -24,6 +24,8 @@ NB_MODULE(_native, m) {
     }, "Instruction sets this machine can run, slowest first.");
     m.def("force_level", &bilsh::force_level, nb::arg("name"),
           "Run the kernels on a given instruction set ('auto' for the best).");
+    m.def("set_least_share", &bilsh::set_least_share, nb::arg("nanoseconds"),
+          "Work that a call must have for each of its threads (100,000); 0 for tests of threads on small data.");
     bind_encode(m);
     bind_search(m);
 }

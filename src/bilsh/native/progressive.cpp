@@ -157,11 +157,12 @@ Effort progressive_top_k(const Queries& queries, const CodeSet& set, std::size_t
         effort.seconds[0] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         return effort;
     }
+    n_jobs = threads_for(scan_nanoseconds(queries.n, set.n, set.slabs[0].bytes), n_jobs);
     // Where nothing can be pruned, the items of a batch of queries take about 128 MB.
     const std::size_t batch = std::clamp<std::size_t>((std::size_t{1} << 25) / set.n, 16, 256);
     for (std::size_t start = 0; start < queries.n; start += batch) {
         const Queries part{queries.at(start), std::min(batch, queries.n - start), queries.bytes};
-        progressive::Batch work(part, set, k, limits, seeds, std::max(n_jobs, 1), effort);
+        progressive::Batch work(part, set, k, limits, seeds, n_jobs, effort);
         std::size_t at = start * k;
         for (Nearest& best : work.run())
             for (const Hit& hit : best.sorted()) {

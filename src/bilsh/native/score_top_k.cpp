@@ -197,10 +197,11 @@ class Batch {
 void score_top_k(const Weights& weights, const CodeSet& set, std::size_t k, int n_jobs, std::int64_t* ids, float* out) {
     k = std::min(k, set.count_alive());
     if (k == 0) return;
+    n_jobs = threads_for(2.0 * scan_nanoseconds(weights.n, set.n, set.bytes()), n_jobs);
     const std::size_t batch = queries_per_batch(Tables::bytes(set.bytes()) + Digits::bytes(set.bytes()));
     std::size_t at = 0;
     for (std::size_t start = 0; start < weights.n; start += batch) {
-        Batch work(weights, start, std::min(batch, weights.n - start), set, k, std::max(n_jobs, 1));
+        Batch work(weights, start, std::min(batch, weights.n - start), set, k, n_jobs);
         for (Nearest& best : work.run())
             for (const Hit& hit : best.sorted()) {
                 ids[at] = hit.id;

@@ -7,6 +7,7 @@ namespace bilsh {
 
 void scores(const Weights& weights, const CodeSet& set, int n_jobs, float* out) {
     const ScoreKernels& kernels = bilsh::kernels().scores;
+    n_jobs = threads_for(8.0 * scan_nanoseconds(weights.n, set.n, set.bytes()), n_jobs);
     const std::size_t batch = queries_per_batch(Tables::bytes(set.bytes()));
     std::vector<Tables> tables(std::min(batch, weights.n));
     std::vector<const Tables*> all;
@@ -25,7 +26,8 @@ void score_rows(const Weights& weights, const CodeSet& set, const std::int64_t* 
                 float* out) {
     if (per_query == 0) return;
     const ScoreKernels& kernels = bilsh::kernels().scores;
-    std::vector<Tables> tables(static_cast<std::size_t>(std::max(n_jobs, 1)));
+    n_jobs = threads_for(8.0 * scan_nanoseconds(weights.n, per_query + 20, set.bytes()), n_jobs);
+    std::vector<Tables> tables(static_cast<std::size_t>(n_jobs));
     parallel_for(weights.n, n_jobs, [&](std::size_t query, int worker) {
         Tables& own = tables[static_cast<std::size_t>(worker)];
         own.build(weights, query, set.bytes());

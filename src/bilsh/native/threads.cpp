@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "workspace.h"
+
 namespace bilsh {
 namespace {
 
@@ -43,16 +45,23 @@ thread_local Watched watched;
 }  // namespace
 
 Watch::Watch(bool (*interrupted)())
-    : interrupted_(interrupted), next_(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)) {
+    : interrupted_(interrupted),
+      outer_(watched.watch),
+      next_(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)) {
     watched = {this, true};
 }
 
-Watch::~Watch() { watched = {}; }
+Watch::~Watch() { watched = {outer_, outer_ != nullptr}; }
 
 bool Watch::asks_to_stop() {
     const auto now = std::chrono::steady_clock::now();
     if (now >= next_ && !stopped_) {
+        // What it runs may need scratch memory, and this thread is using its own.
+        Workspace other;
+        Workspace* const own = workspace_in_use;
+        workspace_in_use = &other;
         stopped_ = interrupted_();
+        workspace_in_use = own;
         next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
     }
     return stopped_;
@@ -173,6 +182,18 @@ Pool*& pool() {
 }
 
 }  // namespace
+
+namespace {
+std::atomic<double> least_share{1e5};
+}
+
+int threads_for(double nanoseconds, int n_jobs) {
+    const double share = least_share.load(std::memory_order_relaxed);
+    const double most = std::max(n_jobs, 1);
+    return static_cast<int>(nanoseconds >= share * most ? most : std::max(nanoseconds / share, 1.0));
+}
+
+void set_least_share(double nanoseconds) { least_share = nanoseconds; }
 
 void parallel_for(std::size_t n_tasks, int n_jobs, const std::function<void(std::size_t, int)>& task) {
     const int threads = static_cast<int>(std::min<std::size_t>(std::max(n_jobs, 1), n_tasks));

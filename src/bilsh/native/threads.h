@@ -11,7 +11,8 @@ namespace bilsh {
 // Thrown by `poll` when the caller wants its work to end early. What was made so far is to be thrown away.
 struct Interrupted {};
 
-// While it lives, `interrupted` is asked a few times per second, on the thread that made it, by the work done there.
+// While it lives, `interrupted` is asked a few times per second, on the thread that made it, by the work done there. It may
+// run anything, this library included.
 class Watch {
   public:
     explicit Watch(bool (*interrupted)());
@@ -25,12 +26,18 @@ class Watch {
     bool asks_to_stop();
 
     bool (*interrupted_)();
+    Watch* const outer_;
     std::atomic<bool> stopped_{false};
     std::chrono::steady_clock::time_point next_;
 };
 
 // To be called every millisecond or so by long work, on any thread of it.
 void poll();
+
+// How many threads are of use for work that one does in about so many nanoseconds. To wake a thread takes a while, so each
+// gets a tenth of a millisecond at least, or what `set_least_share` says.
+int threads_for(double nanoseconds, int n_jobs);
+void set_least_share(double nanoseconds);
 
 // Runs task(index, worker) for index in [0, n_tasks) on at most n_jobs threads, the caller included; worker < n_jobs
 // names the workspace a task may use. Results must not depend on which worker ran a task. An exception is rethrown.

@@ -50,12 +50,14 @@ class Scratch {
 
 // One per thread; members are named after what they hold while a tile is worked on.
 struct Workspace {
-    Scratch tile, projected, values, planes, matrices, weights;
+    Scratch tile, projected, values, planes, matrices, weights, shared_tiles, shared_planes;
 };
+
+inline thread_local Workspace* workspace_in_use = nullptr;  // null: the thread's own
 
 inline Workspace& workspace() {
     thread_local Workspace mine;
-    return mine;
+    return workspace_in_use ? *workspace_in_use : mine;
 }
 
 }  // namespace bilsh

@@ -29,9 +29,8 @@ Floats = NDArray[np.float64]
 COMPLETE = 3
 """Of candidates by distance, the third with the best scores holds nearly all items with such scores."""
 
-UNSAMPLED = (
-    "intervals rest on a model alone: this encoder saw too few data at fit, or was made by version 0.1"
-)
+UNSAMPLED = "intervals rest on a model alone: no sample was taken at fit (few data, a prefix, version 0.1)"
+PER_PAIR = "intervals are those of pairs, too narrow for hits: no sample was taken at fit (few data, a prefix, or 0.1)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +117,13 @@ def search(
     else:
         hits = _progressive(scan, query, request)
     ids, distances = hits.found
-    order = np.broadcast_to(np.arange(min(request.k, ids.shape[1])), (len(ids), min(request.k, ids.shape[1])))
-    exact = None
+    order = exact = None
     if request.reranks:
         order, exact = _rerank(scan, request, query, ids)
-    evidence = _evidence(scan, coder, query, hits, order) if coder.tells else None
+    evidence = _evidence(scan, coder, query, hits, order, request.k) if coder.tells else None
     return Neighbors(
-        np.take_along_axis(ids, order, axis=1),
-        np.take_along_axis(distances, order, axis=1),
+        ids[:, : request.k] if order is None else np.take_along_axis(ids, order, axis=1),
+        distances[:, : request.k] if order is None else np.take_along_axis(distances, order, axis=1),
         exact,
         evidence,
         request.confidence,
@@ -255,9 +253,14 @@ def _rerank(
     return order, np.take_along_axis(exact, order, axis=1)
 
 
-def _evidence(scan: Scan, coder: Coder, query: Query, hits: Hits, order: NDArray[np.int64]) -> Evidence:
+def _evidence(
+    scan: Scan, coder: Coder, query: Query, hits: Hits, order: NDArray[np.int64] | None, k: int
+) -> Evidence:
     """What there is to estimate from: the scores where they gave the order, else the distances."""
     n = scan.n_counted
+    if order is None:
+        q, c = hits.found[0].shape
+        order = np.broadcast_to(np.arange(min(k, c)), (q, min(k, c)))
     if hits.scores is None or hits.weights is None or query.values is None:
         fractions = hits.found[1] / scan.n_bits
         return Evidence(coder, fractions, _background(scan, query), n, False, order)
@@ -277,5 +280,7 @@ def _background(scan: Scan, query: Query) -> Floats:
 def _explanation(
     scan: Scan, mode: str, reason: str, query: Query, evidence: Evidence | None = None
 ) -> Explanation:
-    notes = () if evidence is None or evidence.sampled else (UNSAMPLED,)
-    return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.stages(), notes)
+    notes: tuple[str, ...] = ()
+    if evidence is not None and not evidence.sampled:
+        notes = (PER_PAIR if evidence.per_pair else UNSAMPLED,)
+    return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.work, notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -53,8 +53,8 @@ class Explanation:
         Why this one.
     n_queries, n_items : int
         Size of the search.
-    stages : tuple of Stage
-        In order; for a progressive search ``items`` are the survivors.
+    work : mapping
+        Items, bytes and seconds of each stage by its name; see `stages`.
     notes : tuple of str
         What else there is to know about the answer.
     """
@@ -63,8 +63,13 @@ class Explanation:
     reason: str
     n_queries: int
     n_items: int
-    stages: tuple[Stage, ...]
+    work: Mapping[str, Sequence[float]]
     notes: tuple[str, ...] = ()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What was done, in order; for a progressive search ``items`` are the survivors."""
+        return tuple(Stage(name, int(i), int(b), s) for name, (i, b, s) in self.work.items())
 
     @property
     def bytes_read(self) -> int:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.search.pruning import prefix_limits
-from bilsh.search.results import Stage
 
 Ids = NDArray[np.int64]
 Found = tuple[Ids, NDArray[Any]]
@@ -84,10 +83,6 @@ class Tally:
         entry = self.work.setdefault(name, [0.0, 0.0, 0.0])
         for place, value in enumerate((items, n_bytes, seconds)):
             entry[place] += value
-
-    def stages(self) -> tuple[Stage, ...]:
-        """Return the stages so far."""
-        return tuple(Stage(name, int(i), int(b), s) for name, (i, b, s) in self.work.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +165,8 @@ class Scan:
     def progressive(self, queries: Codes, k: int, delta: float) -> tuple[Found, str]:
         """Nearest k by prefixes where that pays; and how it was decided."""
         parts = [self._by_prefixes(queries, k, delta, part) for part in range(len(self.segments))]
+        if len(parts) == 1:
+            return parts[0]
         reasons = sorted({reason for _, reason in parts})
         return merged([found for found, _ in parts], k, len(queries)), "; ".join(reasons)
 

@@ -49,6 +49,11 @@ class View:
         """Ids as the caller knows them."""
         return numbers
 
+    @property
+    def names_are_numbers(self) -> bool:
+        """Whether callers and segments call items the same."""
+        return True
+
     def check(self, request: Request) -> None:
         """Refuse what cannot be done here."""
 
@@ -221,7 +226,7 @@ class Searchable(ABC):
         if notes and found.explanation is not None:
             told = replace(found.explanation, notes=(*found.explanation.notes, *notes))
             found = replace(found, explanation=told)
-        return found.renamed(view.names)
+        return found if view.names_are_numbers else found.renamed(view.names)
 
 
 def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...]]:

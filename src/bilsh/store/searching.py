@@ -55,6 +55,11 @@ class StoreView(View):
             numbers[mine] = segment.ids[rows[mine]]
         return numbers, where >= 0
 
+    @property
+    def names_are_numbers(self) -> bool:
+        """Whether callers and segments call items the same."""
+        return self._now.manifest.id_kind != "str"
+
     def names(self, numbers: Ids) -> NDArray[Any]:
         """Ids as the caller knows them: the same integers, or the strings behind them."""
         return self._now.external_ids(numbers)

@@ -3,14 +3,14 @@ r"""Intervals of hits: what a distance means after a search has chosen the item 
 The best of 20,000 counts is small partly by luck, so an interval made for a pair that was chosen beforehand misses
 the truth to one side. Here every hit has a posterior instead. Three things go into it:
 
-- A model. The expected fractions p of a query's items have a density that grows like p^(m - 1) near 0, m the local
-  dimension around the query; given p, h of k bits differ. Then p given all counts is p given the item's own count,
-  whatever was selected from the counts: Beta(h + m, k - h + 1). And the counts below a limit X are distributed like
-  Gamma(h + m) / Gamma(h + 1), whose sum is Gamma(X + m) / (m Gamma(X)): so m is estimated from the smallest counts of
-  the scan, a Hill estimator with the noise of the bits removed.
-- A sample (:class:`HitSample`, made by :mod:`bilsh.theory.sampling`): which share of the noise differs between the
-  items of one query (the rest moves all of them together and selects none), which dimensions are usual, and where in
-  their posteriors the truths lie.
+- A model. The expected fractions p of a query's items are Beta distributed with the mean mu of all items and a density
+  that grows like p^(m - 1) near 0, m the local dimension around the query; given p, h of k bits differ. Then p given
+  all counts is p given the item's own count, whatever was selected from the counts: Beta(h + m, k - h + m (1 - mu)/mu).
+  The counts are beta-binomial, so m is estimated from the smallest ones, cut where they end: a Hill estimator with the
+  noise of the bits removed.
+- A sample (:class:`HitSample`, made by :mod:`bilsh.theory.sampling`): how this encoder strays from its law, which
+  share of the noise differs between the items of one query (the rest moves all of them together and selects none),
+  which dimensions are usual, and where in their posteriors the truths lie.
 - A doubt. Where the model expects no ordinary item at so small a count, the hit may be a copy that somebody put there,
   and it is judged by its own bits.
 
@@ -50,7 +50,8 @@ CAUTION = 0.75
 PLANTED = 2.0
 """Copies are expected to have this density over all counts, from 0 to n_bits."""
 
-_LOG_DIMENSIONS = (float(np.log(0.5)), float(np.log(3000.0)))
+_SMALLEST, _LARGEST = 0.5, 1.5
+"""Bounds of the local dimension; the upper one over the bits of ranking, beyond which all hits look alike."""
 _ROUNDS = 3
 _GROUPS = 12
 _DISPERSION = 3.0
@@ -126,6 +127,8 @@ class HitPosterior:
     ----------
     successes, failures : array (q, k)
         Parameters of the Beta distributions, hits in the order of their rank.
+    copies : array (q, k)
+        Hits with the query's own code: they may be the same item, so their intervals begin at 0.
     dimension : array (q,)
         Local dimension around each query.
     doubt : array (q,)
@@ -136,9 +139,24 @@ class HitPosterior:
 
     successes: Floats
     failures: Floats
+    copies: NDArray[np.bool_]
     dimension: Floats
     doubt: Floats
     sample: HitSample
+
+    def answer(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Return point estimates (q, k) and intervals (q, k, 2) at once.
+
+        Estimates never fall from one rank to the next; intervals hold the truth with the given confidence, and the
+        estimate.
+        """
+        if not 0 < confidence < 1:
+            raise InvalidInputError(f"confidence must be between 0 and 1, ends excluded; got {confidence!r}.")
+        tail = CAUTION * (1 - confidence) / 2
+        low, middle, high = self._quantiles(tail, 0.5, 1 - tail)
+        middle = np.maximum.accumulate(middle, axis=1)
+        low = np.where(self.copies, 0.0, np.minimum(low, middle))
+        return middle, np.stack([low, np.maximum(high, middle)], axis=-1)
 
     def median(self) -> Floats:
         """Return point estimates (q, k), which never fall from one rank to the next."""
@@ -146,19 +164,17 @@ class HitPosterior:
 
     def interval(self, confidence: float = 0.95) -> Floats:
         """Return intervals (q, k, 2) that hold the truth with the given confidence, and the point estimate."""
-        if not 0 < confidence < 1:
-            raise InvalidInputError(f"confidence must be between 0 and 1, ends excluded; got {confidence!r}.")
-        tail = CAUTION * (1 - confidence) / 2
-        middle = self.median()
-        ends = np.minimum(self.quantile(tail), middle), np.maximum(self.quantile(1 - tail), middle)
-        return np.stack(ends, axis=-1)
+        return self.answer(confidence)[1]
 
     def quantile(self, level: float) -> Floats:
         """Return fractions (q, k) below which the truths lie with probability `level`."""
+        return np.asarray(self._quantiles(level)[0])
+
+    def _quantiles(self, *levels: float) -> Floats:
         location, scale = self.sample.drift
         place = rank_place(self.successes.shape[1])
-        z = self.sample.standard(level) * np.exp(scale * place) + location * place
-        return normal_to_beta(z, self.successes, self.failures)
+        z = np.array([self.sample.standard(level) for level in levels])[:, None, None]
+        return normal_to_beta(z * np.exp(scale * place) + location * place, self.successes, self.failures)
 
     def standardised(self, fractions: ArrayLike) -> Floats:
         """Turn expected fractions (q, k) into numbers that are standard normal if the model is exact."""
@@ -200,15 +216,16 @@ def posterior(
 
     Notes
     -----
-    With k_e effective bits of which the noise selects by a share q, a hit is worth k_e / q bits of ranking; the
-    posterior's mean is that of Beta(f k_e / q + m, ...), while its variance counts all noise and that of m.
+    With k_e effective bits whose noise selects by a share q, a hit is worth k_e / q bits of ranking. The posterior's
+    mean is (f k_e / q + m) / (k_e / q + m / mu); of its variance q is shrunk like the mean, 1 - q is not, and the
+    variance of m is added.
 
     Examples
     --------
     >>> counts = np.array([[30, 33, 34, 36, 36, 37, 38, 38, 39, 39, 39, 40]])
     >>> hits = posterior(counts[:, :3] / 256, counts / 256, [0.4], 12, 256, lambda p: np.full(p.shape, 256.0))
     >>> hits.median().round(3)
-    array([[0.153, 0.165, 0.169]])
+    array([[0.149, 0.16 , 0.164]])
     """
     sample = HitSample.unseen() if sample is None else sample
     q = sample.share
@@ -216,13 +233,12 @@ def posterior(
     def worth(p: Floats) -> Floats:
         return effective_bits(p) / sample.noise
 
-    f = np.maximum(np.asarray(fractions, dtype=np.float64), 0.0) / sample.gain
-    mean = np.asarray(background, dtype=np.float64)[:, None] / sample.gain
-    window = np.asarray(smallest, dtype=np.float64)[:, : window_size(n_items)] / sample.gain
     least = 0.5 / n_bits
-    mean = np.clip(mean, least, 1 - least)
-    middle = window[:, window.shape[1] // 2, None] if window.shape[1] else f[:, :1]
-    window, middle = np.maximum(window, 0.0), np.maximum(middle, least)
+    f = np.clip(np.asarray(fractions, dtype=np.float64) / sample.gain, 0.0, 1.0)
+    mean = np.clip(np.asarray(background, dtype=np.float64)[:, None] / sample.gain, least, 1 - least)
+    window = np.asarray(smallest, dtype=np.float64)[:, : window_size(n_items)]
+    window = np.clip(window / sample.gain, 0.0, 1.0)
+    middle = np.maximum(window[:, window.shape[1] // 2, None], least) if window.shape[1] else mean
     # The items of the window are farther than they look; their noise is that of where they are.
     where, u = middle, np.full(middle.shape, sample.dimension)
     for _ in range(2):
@@ -250,7 +266,7 @@ def posterior(
         planted * own_variance + (1 - planted) * variance + planted * (1 - planted) * np.square(p - own)
     )
     total = np.maximum(centre * (1 - centre) / variance - 1, 2.0)
-    return HitPosterior(centre * total, (1 - centre) * total, m[:, 0], doubt[:, 0], sample)
+    return HitPosterior(centre * total, (1 - centre) * total, f < least, m[:, 0], doubt[:, 0], sample)
 
 
 def window_size(n_items: int) -> int:
@@ -275,9 +291,9 @@ def _dimension(
     prior = _DISPERSION / max(sample.spread, 0.1) ** 2
     if window.shape[1] < 2:
         return np.exp(u), np.full(u.shape, min(sample.spread**2, 1.0)), None
-    end = np.maximum(window[:, -1:], window[:, :1] + 1 / n_bits)
+    end = np.minimum(np.maximum(window[:, -1:], window[:, :1] + 1 / n_bits), 1.0)
     inside = window < end - 1e-12
-    count = inside.sum(axis=1, keepdims=True).astype(np.float64)
+    count = np.maximum(inside.sum(axis=1, keepdims=True), 0.5)
     x, share = _groups(window * ranking, inside)
     nodes, weights = _quadrature()
     reach = ranking * (end - 0.5 / n_bits)
@@ -288,6 +304,8 @@ def _dimension(
     fixed = np.log(weights) - _log_gamma(bits[:, :, split:] + 1)[0].sum(axis=0)
     odds = (1 - mean) / mean
     prior_odds = np.stack([np.ones(odds.shape), odds])
+    low, high = np.log(_SMALLEST), np.log(np.maximum(_LARGEST * ranking, 1.0))
+    u = np.minimum(u, high)
     for _ in range(_ROUNDS):
         m = np.exp(u)
         log_gamma, digamma = _log_gamma(bits + m * prior_odds)
@@ -303,7 +321,7 @@ def _dimension(
         spread = (density * np.square(grid - expected)).sum(axis=1, keepdims=True)
         information = count * np.maximum(m * m * spread, 0.02) + prior
         step = (count * m * (seen - expected) - prior * (u - sample.dimension)) / information
-        u = np.clip(u + np.clip(step, -1.0, 1.0), *_LOG_DIMENSIONS)
+        u = np.clip(u + np.clip(step, -1.0, 1.0), low, high)
     log_scale = np.log(count / (total * reach)) - top
     return np.exp(u), np.minimum(_DISPERSION / information, 1.0), log_scale
 
@@ -315,7 +333,7 @@ def _groups(x: Floats, inside: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     weight = inside.astype(np.float64)
     counts = np.add.reduceat(weight, starts, axis=1)
     sums = np.add.reduceat(weight * x, starts, axis=1)
-    return sums / np.maximum(counts, 1.0), counts / counts.sum(axis=1, keepdims=True)
+    return sums / np.maximum(counts, 1.0), counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
 
 
 @cache
@@ -369,10 +387,7 @@ def normal_to_beta(z: Floats | float, a: Floats, b: Floats) -> Floats:
 
 
 def _log_gamma(x: Floats) -> tuple[Floats, Floats]:
-    """Logarithm of the Gamma function and its derivative, from 0.5 on within 0.006: far below the model's error.
-
-    Stirling's series about x + 1/2, one step up.
-    """
+    """Logarithm of the Gamma function and its derivative: Stirling's series one step up, from 0.5 on within 0.006."""
     y = x + 0.5
     log_y, inverse = np.log(y), (1 / 24) / y
     return y * (log_y - 1) - np.log(x) + (0.9189385332046727 - inverse), log_y + inverse / y - 1 / x

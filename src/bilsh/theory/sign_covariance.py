@@ -114,8 +114,8 @@ def sign_moments(
     Examples
     --------
     >>> moments = sign_moments(np.eye(3)[None], np.diag([1.0, 1.0, 0.0])[None])
-    >>> moments.fraction.round(2), moments.left.round(2)
-    (array([0.2]), array([0.01]))
+    >>> bool(0.15 < moments.fraction[0] < 0.25), bool(0.005 < moments.left[0] < 0.03)
+    (True, True)
     """
     left, right = _matrices(X, Y)
     if left.ndim != 3:

@@ -5,21 +5,29 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bilsh.datasets.files import read_npy
+from bilsh.encoders.coder import Coder
+from bilsh.encoders.foreign import ForeignCoder
 from bilsh.errors import CorruptExportError, DataNotFoundError, InvalidInputError, optional
 from bilsh.store import Batch, Store
+from bilsh.store.inputs import UNCHECKED
 from bilsh.store.recipe import CODEBOOK, RECIPE, Recipe, read_recipe, write_recipe
 from bilsh.workflows.building import building
 from bilsh.workflows.exchange import PARQUET_KEY, Companions, Digest, Exchanged, compare, read_record
 
 Progress = Callable[[str, int, int], None]
 ROWS = 65536
+TURNED = np.packbits(
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1), axis=1, bitorder="little"
+)[:, 0]
+"""Every byte with its bits in the opposite order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +38,21 @@ class CodeFile:
     ----------
     rows, width : int
         Number of codes, and bytes of each.
-    vectors : int or None
-        Length of the vectors that lie with the codes, where there are any.
+    batches : iterator of Batch
+    vectors : bool
+        Whether vectors lie with the codes.
     record : dict or None
         What the export said about itself.
-    batches : iterator of Batch
+    close : callable
+        Gives back what reading needs.
     """
 
     rows: int
     width: int
     batches: Iterator[Batch]
-    vectors: int | None = None
+    vectors: bool = False
     record: dict[str, Any] | None = None
+    close: Callable[[], None] = lambda: None
 
 
 def import_codes(
@@ -50,11 +61,16 @@ def import_codes(
     *,
     encoder: Path | None = None,
     ids: Path | None = None,
+    n_bits: int | None = None,
+    bits: str | None = None,
+    highest_first: bool = False,
+    trust: bool = False,
     progress: Progress | None = None,
 ) -> Exchanged:
     """Put ready codes into a store, a new one or one that has the same encoder.
 
-    A new store appears when all is in it, and not at all when anything fails.
+    A new store appears when all is in it, and not at all when anything fails. Codes without an encoder file make a
+    store of codes that were made elsewhere, see :meth:`bilsh.Store.create`.
 
     Parameters
     ----------
@@ -66,9 +82,16 @@ def import_codes(
         Encoder file of a new store; by default the one beside `path`.
     ids : path, optional
         File of ids, see :func:`bilsh.workflows.queries.read_ids`; by default those in the file or beside it.
+    n_bits : int, optional
+        Codes made elsewhere: their length; by default all bits of their bytes.
+    bits : None, "sign" or "sign of a rotation"
+        Codes made elsewhere: what a bit is.
+    highest_first : bool
+        The first of eight bits is the highest of its byte, as numpy.packbits has it; here it is the lowest.
+    trust : bool
+        Take the caller's word that the codes are those of the store's encoder.
     progress : callable (what, done, total), optional
     """
-    from bilsh.encoders.estimators import load_encoder
     from bilsh.workflows.queries import as_new_ids, open_store, read_ids
 
     if not path.is_file():
@@ -78,50 +101,69 @@ def import_codes(
         raise InvalidInputError(f"{path} must end in {', '.join(READERS)}.")
     beside = Companions.of(path)
     made_by = encoder or beside.encoder
-    given = load_encoder(made_by) if made_by.is_file() else None
-    if encoder is not None and given is None:
+    if encoder is not None and not encoder.is_file():
         raise DataNotFoundError(f"{encoder} does not exist. Give the encoder file that made the codes.")
+    given = Coder.from_bytes(made_by.read_bytes(), str(made_by)) if made_by.is_file() else None
     source = opener(path, beside)
-    named = None if ids is None else as_new_ids(read_ids(ids))
-    if named is not None and len(named) != source.rows:
-        raise InvalidInputError(f"{path} holds {source.rows:,} codes, {ids} has {len(named):,} ids.")
-    if not source.rows:
-        raise InvalidInputError(f"{path} holds no codes.")
-    say = progress or (lambda what, done, total: None)
-    batches = _checked(source, path, named, say)
-    fingerprint = None if given is None else given.fingerprint
-    notes = (
-        ()
-        if source.record
-        else (f"{path} carries no checksums of `bilsh export`: its codes could not be checked.",)
-    )
-    if Store.exists(store):
-        with open_store(store, "a") as target:
-            bits = target.n_bits
-            _check_vectors(target, source, path)
-            count = target.add_codes(batches, fingerprint=fingerprint)
-    else:
-        if given is None:
-            raise InvalidInputError(
-                f"codes mean nothing without their encoder, and {made_by} is not there. Give it with --encoder FILE, "
-                "or import into a store that has it."
-            )
-        with building(store) as place:
-            keep: Any = "float32" if source.vectors else None
-            with Store.create(place, given, keep_vectors=keep) as target:
-                bits = target.n_bits
+    try:
+        named = None if ids is None else as_new_ids(read_ids(ids))
+        if named is not None and len(named) != source.rows:
+            raise InvalidInputError(f"{path} holds {source.rows:,} codes, {ids} has {len(named):,} ids.")
+        if not source.rows:
+            raise InvalidInputError(f"{path} holds no codes.")
+        say = progress or (lambda what, done, total: None)
+        batches = _checked(source, path, named, say)
+        if highest_first:
+            batches = (replace(batch, X=TURNED[batch.X]) for batch in batches)
+        notes = (
+            []
+            if source.record
+            else [f"{path} carries no checksums of `bilsh export`: its codes were not checked."]
+        )
+        if Store.exists(store):
+            with open_store(store, "a") as target:
+                _check_target(target, source, path, given, trust)
+                length = target.n_bits
+                fingerprint = UNCHECKED if given is None else given.fingerprint
                 count = target.add_codes(batches, fingerprint=fingerprint)
-            recipe = _recipe_beside(beside)
-            if recipe is not None:
-                write_recipe(place, recipe)
-    return Exchanged(count, bits, (str(store),), checked=source.record is not None, notes=notes)
+        else:
+            if given is None:
+                length = n_bits or 8 * source.width
+                _check_length(length, source.width, path)
+                notes.append("these codes have no encoder: ask with codes of the same origin.")
+                given = ForeignCoder.of(length, bits)
+            with building(store) as place:
+                keep: Any = "float32" if source.vectors else None
+                with Store.create(place, given, keep_vectors=keep) as target:
+                    length = target.n_bits
+                    count = target.add_codes(batches, fingerprint=given.fingerprint)
+                recipe = _recipe_beside(beside)
+                if recipe is not None:
+                    write_recipe(place, recipe)
+    finally:
+        source.close()
+    return Exchanged(count, length, (str(store),), checked=source.record is not None, notes=tuple(notes))
 
 
-def _check_vectors(target: Store, source: CodeFile, path: Path) -> None:
+def _check_length(n_bits: int, width: int, path: Path) -> None:
+    if -(-n_bits // 8) != width:
+        raise InvalidInputError(
+            f"codes of {n_bits} bits have {-(-n_bits // 8)} bytes; those of {path} have {width}."
+        )
+
+
+def _check_target(target: Store, source: CodeFile, path: Path, given: Coder | None, trust: bool) -> None:
+    """Refuse codes that the store could not make sense of."""
     if target.keep_vectors and not source.vectors:
         raise InvalidInputError(
             f"{target.path} keeps the vectors of its items, and {path} has none. Import into a new store, or add the "
             "items themselves with `bilsh add`."
+        )
+    _check_length(target.n_bits, source.width, path)
+    if given is None and not trust and target.coder.kind != "foreign":
+        raise InvalidInputError(
+            f"nothing says which encoder made {path}: codes of another one would be found by nobody. Give it with "
+            f"--encoder FILE, or say --trust if it is the encoder of {target.path}."
         )
 
 
@@ -214,14 +256,11 @@ def _open_faiss(path: Path, beside: Companions) -> CodeFile:
 
     def batches() -> Iterator[Batch]:
         done = 0
-        try:
-            for codes in source.batches():
-                yield Batch(codes, None if ids is None else ids[done : done + len(codes)])
-                done += len(codes)
-        finally:
-            source.close()
+        for codes in source.batches():
+            yield Batch(codes, None if ids is None else ids[done : done + len(codes)])
+            done += len(codes)
 
-    return CodeFile(source.rows, source.width, batches(), record=record)
+    return CodeFile(source.rows, source.width, batches(), record=record, close=source.close)
 
 
 def _open_parquet(path: Path, beside: Companions) -> CodeFile:
@@ -261,9 +300,13 @@ def _open_parquet(path: Path, beside: Companions) -> CodeFile:
             text = " ".join(str(error).split())
             raise damage(f"{path} is damaged ({text}). Write or fetch it again.") from None
 
-    rows = source.metadata.num_rows
     whole = None if record is None else read_record(record, path)
-    return CodeFile(rows, 0, batches(), 1 if "vector" in columns else None, whole)
+    rows = source.metadata.num_rows
+    stream = batches()
+    first = next(stream, None)
+    width = 0 if first is None else first.X.shape[1]
+    again = stream if first is None else chain([first], stream)
+    return CodeFile(rows, width, iter(again), "vector" in columns, whole)
 
 
 def _ready(batch: Any, columns: list[str], path: Path) -> Batch:

@@ -101,7 +101,8 @@ def ask(store: Store, asked: Asked) -> Found:
         names = [str(item) for item in ids]
     else:
         Q = query_items(store, asked.query, asked.key, describe=asked.describe)
-        hits = store.search(Q, asked.k, **settings)
+        by_code = _are_codes(store, Q)
+        hits = store.search(None if by_code else Q, asked.k, codes=Q if by_code else None, **settings)
         names = [str(asked.query)] if is_image(asked.query) else [str(row) for row in range(len(Q))]
     return Found(hits, names)
 
@@ -141,9 +142,17 @@ def query_items(
         items = items[None]
     if items.ndim not in (2, 3) or 0 in items.shape:
         raise InvalidInputError(f"{path} has shape {items.shape}; expected (n, d), (n, d_w, d_v) or (d,).")
+    if _are_codes(store, items):
+        return items
     check_finite(items, path)
     check_dimension(store.coder.input_shape, items.shape[1:], path)
     return items
+
+
+def _are_codes(store: Store, items: NDArray[Any]) -> bool:
+    """Tell whether queries are codes: bytes, of the length of codes that were made elsewhere."""
+    bytes_each = -(-store.n_bits // 8)
+    return store.coder.kind == "foreign" and items.dtype == np.uint8 and items.shape[1:] == (bytes_each,)
 
 
 def image_recipe(store: Store) -> Recipe | None:

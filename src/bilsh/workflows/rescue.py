@@ -68,11 +68,13 @@ def survey(store: Store) -> Survey:
 
 
 def walk_whole(store: Store, found: Survey) -> Iterator[Items]:
-    """Items that can be read, some at a time."""
+    """Items that can be read, some at a time; codes as they were given."""
+    order = store.coder.order
     for segment, rows in zip(store.segments, found.whole, strict=True):
         for start, stop in _runs(rows):
             for at in range(start, stop, ROWS):
-                yield _items(segment, at, min(at + ROWS, stop))
+                items = _items(segment, at, min(at + ROWS, stop))
+                yield items if order is None else replace(items, codes=order.undo(items.codes))
 
 
 def check_versions(path: Path) -> list[Version]:

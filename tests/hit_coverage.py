@@ -1,7 +1,7 @@
 """Coverage of the intervals of hits: the protocol of the tests, and of the table in docs/intervals.md.
 
-    python tests/estimates/hit_coverage.py                 # digits, a minute or two
-    python tests/estimates/hit_coverage.py --full          # MNIST and word vectors from BILSH_DATA, an hour or two
+    python tests/hit_coverage.py                 # digits, a minute or two
+    python tests/hit_coverage.py --full          # MNIST and word vectors from BILSH_DATA, an hour or two
 
 A cell is a data set, a kind of code, a length, a mode of search and a number of stored items. Encoders are fitted on
 the stored items; queries are others. Everything goes the way of a user: fit, Index, search, ``hits.estimate``.
