@@ -128,6 +128,8 @@ class Lock(_Descriptor):
     def __init__(self, fd: int, name: str, directory: Directory) -> None:
         self._fd, self._name, self._directory = fd, name, directory
         self._owner = os.getpid()
+        mine = os.fstat(fd)
+        self._inode = mine.st_dev, mine.st_ino
 
     def note(self, data: bytes) -> None:
         """Overwrite the hint. It is not synced: it may lag behind the truth, never run ahead of it."""
@@ -135,8 +137,8 @@ class Lock(_Descriptor):
 
     def is_held(self) -> bool:
         """Whether the locked file still has its name: a lock without one keeps nobody out."""
-        mine, named = os.fstat(self._fd), self._directory.stat(self._name)
-        return named is not None and (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
+        named = self._directory.stat(self._name)
+        return named is not None and (named.st_dev, named.st_ino) == self._inode
 
     def release(self) -> None:
         """Let another writer in, also while forked children still have the file open; safe to call twice."""
