@@ -89,10 +89,8 @@ def sync(file: NewFile) -> None:
 class OpenFile(_Descriptor):
     """A finished file, open for reading; stays readable after its name is gone."""
 
-    def __init__(self, fd: int, path: Path) -> None:
-        self._fd = fd
-        self.path = path
-        self.size = os.fstat(fd).st_size
+    def __init__(self, fd: int, size: int) -> None:
+        self._fd, self.size = fd, size
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Read `length` bytes, or fewer where the file ends sooner."""
@@ -130,6 +128,8 @@ class Lock(_Descriptor):
     def __init__(self, fd: int, name: str, directory: Directory) -> None:
         self._fd, self._name, self._directory = fd, name, directory
         self._owner = os.getpid()
+        mine = os.fstat(fd)
+        self._inode = mine.st_dev, mine.st_ino
 
     def note(self, data: bytes) -> None:
         """Overwrite the hint. It is not synced: it may lag behind the truth, never run ahead of it."""
@@ -137,8 +137,8 @@ class Lock(_Descriptor):
 
     def is_held(self) -> bool:
         """Whether the locked file still has its name: a lock without one keeps nobody out."""
-        mine, named = os.fstat(self._fd), self._directory.stat(self._name)
-        return named is not None and (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
+        named = self._directory.stat(self._name)
+        return named is not None and (named.st_dev, named.st_ino) == self._inode
 
     def release(self) -> None:
         """Let another writer in, also while forked children still have the file open; safe to call twice."""
@@ -176,11 +176,11 @@ class Directory(_Descriptor):
 
     def create(self, name: str) -> NewFile:
         """Open a new file for writing; FileExistsError when the name is taken."""
-        return NewFile(self._open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR), self.path / name)
+        return NewFile(self._open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR)[0], self.path / name)
 
     def open(self, name: str) -> OpenFile:
         """Open a file for reading."""
-        return OpenFile(self._open(name, os.O_RDONLY), self.path / name)
+        return OpenFile(*self._open(name, os.O_RDONLY))
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name, in one step; FileExistsError when that name is taken."""
@@ -204,7 +204,7 @@ class Directory(_Descriptor):
 
     def lock(self, name: str) -> Lock:
         """Take the writer's lock, or raise StoreBusyError at once."""
-        fd = self._open(name, os.O_RDWR | os.O_CREAT)
+        fd, _ = self._open(name, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -221,8 +221,11 @@ class Directory(_Descriptor):
             raise StoreBusyError(f"the lock of {self.path} was replaced a moment ago. Try again.")
         return lock
 
-    def _open(self, name: str, flags: int) -> int:
-        """Open a regular file, and nothing else: links are not followed, pipes and devices not waited for."""
+    def _open(self, name: str, flags: int) -> tuple[int, int]:
+        """Open a regular file, and nothing else: links are not followed, pipes and devices not waited for.
+
+        Its descriptor and its size.
+        """
         flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
         try:
             fd = os.open(name, flags, 0o666, dir_fd=self._fd)
@@ -231,10 +234,11 @@ class Directory(_Descriptor):
                 raise self._special(name) from None
             error.filename = str(self.path / name)
             raise
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
             os.close(fd)
             raise self._special(name)
-        return fd
+        return fd, found.st_size
 
     def _special(self, name: str) -> CorruptStoreError:
         return CorruptStoreError(

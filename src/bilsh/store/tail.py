@@ -165,7 +165,7 @@ class _Kept(OpenFile):
         room[start : start + len(data)] = np.frombuffer(data, np.uint8)
         room.flags.writeable = False
         self._view = room[start : start + len(data)].data
-        self._fd, self.path, self.size = -1, Path(), len(data)
+        super().__init__(-1, len(data))
 
     def read_at(self, offset: int, length: int) -> bytes:
         return bytes(self._view[offset : offset + length])
