@@ -9,6 +9,7 @@ from scipy import stats
 import bilsh
 from bilsh import datasets
 from bilsh.encoders.sampling import score_fractions
+from bilsh.estimates.intervals import wilson
 from bilsh.theory import hits, sampling
 from bilsh.theory.scores import ScoreLaw, sign_law
 from hit_coverage import RANKS, cell, load, summary
@@ -49,7 +50,7 @@ def test_covers_where_the_model_is_exact(n_bits):
         assert_share(covered(made, p[:, :10], 0.95)[:, rank], 0.94, 0.985)
         assert_share(covered(made, p[:, :10], 0.8)[:, rank], 0.79, 0.9)
     assert made.median()[:, 0].mean() == pytest.approx(p[:, 0].mean(), rel=0.1 if n_bits < 256 else 0.04)
-    pair = bilsh.estimates.intervals.wilson(f[:, 0], np.full(600, float(n_bits)), 1.96)
+    pair = wilson(f[:, 0], np.full(600, float(n_bits)), 1.96)
     assert np.mean((pair[0] <= p[:, 0]) & (p[:, 0] <= pair[1])) < 0.9  # what is mended
 
 
