@@ -69,6 +69,7 @@ _SOURCES = {
     "faiss": ("faiss-cpu", "faiss"),
     "h5py": ("h5py", "data"),
     "matplotlib": ("matplotlib", "plot"),
+    "pandas": ("pandas", "data"),
     "pyarrow": ("pyarrow", "data"),
     "pyarrow.compute": ("pyarrow", "data"),
     "pyarrow.parquet": ("pyarrow", "data"),

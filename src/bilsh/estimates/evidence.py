@@ -74,7 +74,7 @@ class Evidence:
             own = np.take_along_axis(np.clip(self.fractions, 0.0, 1.0), self.picked, axis=1)
             return estimate_fractions(own, pair_ends(own, self.coder, confidence), self.coder, of=of)
         made = self.posterior()
-        middle, ends = made.median(), made.interval(confidence)
+        middle, ends = made.answer(confidence)
         middle = np.take_along_axis(middle, self.picked, axis=1)
         ends = np.take_along_axis(ends, self.picked[..., None], axis=1)
         return estimate_fractions(middle, ends, self.coder, of=of)

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import InvalidInputError
+from bilsh.errors import InvalidInputError, optional
 from bilsh.estimates.evidence import Evidence
 from bilsh.estimates.intervals import Estimate
 
 Floats = NDArray[np.float64]
+COLUMNS = ("query", "rank", "id", "distance", "similarity", "low", "high", "exact")
 SHOWN = 10
 """Queries and hits that a repr shows."""
 
@@ -108,6 +109,7 @@ class _Found:
     distances: Any
     exact: Any
     explanation: Explanation | None
+    notes: Callable[[NDArray[Any]], list[Any]] | None
 
     @property
     def quantity(self) -> str | None:
@@ -133,6 +135,30 @@ class _Found:
 
     def __iter__(self) -> Iterator[list[Hit]]:
         return (self.hits(query) for query in range(len(self)))
+
+    @cached_property
+    def metadata(self) -> list[list[Any]] | None:
+        """Metadata of each query's hits, read from the store when first asked for; None where there is no store."""
+        return None if self.notes is None else [self.notes(ids) for ids in self.ids]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One entry per hit: query, rank, id, distance, similarity, low, high, exact (None where not known)."""
+        table: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        for query, hits in enumerate(self):
+            for rank, hit in enumerate(hits, 1):
+                ends = hit.interval or (None, None)
+                row = (query, rank, hit.id, hit.distance, hit.similarity, *ends, hit.exact)
+                for name, value in zip(COLUMNS, row, strict=True):
+                    table[name].append(value)
+        return table
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame, one row per hit; see :meth:`columns`."""
+        return optional("pandas", "A table of hits").DataFrame(self.columns())
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow Table, one row per hit; see :meth:`columns`."""
+        return optional("pyarrow", "A table of hits").table(self.columns())
 
     def hits(self, query: int) -> list[Hit]:
         """Hits of one query, as a list."""
@@ -170,6 +196,8 @@ class Neighbors(_Found):
         Of the intervals.
     explanation : Explanation or None
         See :meth:`explain`.
+    notes : function of ids, or None
+        Gives their metadata; see `metadata`.
     """
 
     ids: NDArray[Any]
@@ -178,6 +206,7 @@ class Neighbors(_Found):
     evidence: Evidence | None = None
     confidence: float = 0.95
     explanation: Explanation | None = None
+    notes: Callable[[NDArray[Any]], list[Any]] | None = None
 
     @property
     def quantity(self) -> str | None:
@@ -247,6 +276,7 @@ class Matches(_Found):
     evidence: list[Evidence] | None = None
     confidence: float = 0.95
     explanation: Explanation | None = None
+    notes: Callable[[NDArray[Any]], list[Any]] | None = None
 
     @property
     def quantity(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
@@ -53,6 +53,11 @@ class View:
     def names_are_numbers(self) -> bool:
         """Whether callers and segments call items the same."""
         return True
+
+    @property
+    def notes(self) -> Callable[[NDArray[Any]], list[Any]] | None:
+        """Give the metadata of ids, where there is any."""
+        return None
 
     def check(self, request: Request) -> None:
         """Refuse what cannot be done here."""
@@ -226,7 +231,9 @@ class Searchable(ABC):
         if notes and found.explanation is not None:
             told = replace(found.explanation, notes=(*found.explanation.notes, *notes))
             found = replace(found, explanation=told)
-        return found if view.names_are_numbers else found.renamed(view.names)
+        if view.names_are_numbers:
+            return found if view.notes is None else replace(found, notes=view.notes)
+        return replace(found.renamed(view.names), notes=view.notes)
 
 
 def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from bilsh.search.request import Request
 from bilsh.search.scan import Ids, Memory
 from bilsh.search.searchable import View
 from bilsh.store.ids import as_names
+from bilsh.store.items import pick
 from bilsh.store.segment import unmapped
 from bilsh.store.snapshot import Snapshot
 
@@ -63,6 +65,12 @@ class StoreView(View):
     def names(self, numbers: Ids) -> NDArray[Any]:
         """Ids as the caller knows them: the same integers, or the strings behind them."""
         return self._now.external_ids(numbers)
+
+    @property
+    def notes(self) -> Callable[[NDArray[Any]], list[Any]] | None:
+        """Give the metadata of ids of this version."""
+        now = self._now
+        return lambda ids: pick(now, as_names(ids, now.manifest.id_kind, unique=False)).metadata
 
     def check(self, request: Request) -> None:
         """Refuse what a store cannot do."""

@@ -174,6 +174,12 @@ class Store(Care, Searchable):
             self._writer.close()
         self._writer = self._snapshot = self._directory = None
 
+    def __reduce__(self) -> Any:
+        """Readers travel between processes as their path and version; a writer stays where it is."""
+        if self._writer is not None:
+            raise InvalidTypeError("a store that is open for writing cannot be pickled. Open it for reading.")
+        return _reopened, (type(self), self.path.absolute(), self.version, self._use_map)
+
     def __enter__(self) -> Self:
         return self
 
@@ -367,3 +373,7 @@ class Store(Care, Searchable):
                     self._snapshot = change.commit()
             finally:
                 self._changer = 0
+
+
+def _reopened(kind: type[Store], path: Path, version: int, use_map: bool) -> Store:
+    return kind.open(path, version=version, mmap=use_map)

@@ -113,6 +113,27 @@ class View(ABC):
         now = self._now
         return self._as_given(pick(now, as_names(ids, now.manifest.id_kind, unique=False)))
 
+    def __contains__(self, item: object) -> bool:
+        """Whether an id is in the store: ``17 in store``, ``"a.jpg" in store``."""
+        now = self._now
+        kind = now.manifest.id_kind
+        if (
+            isinstance(item, bool)
+            or not isinstance(item, str if kind == "str" else int | np.integer)
+            or kind is None
+        ):
+            return False
+        if isinstance(item, str) and not item:
+            return False
+        return bool(now.find(as_names([item], kind))[0][0] >= 0)
+
+    @property
+    def ids(self) -> NDArray[Any]:
+        """Ids of all items, in the order of :meth:`batches`; read anew at every call."""
+        found = [items.ids for items in self.batches(65_536)]
+        kind = object if self.id_kind == "str" else np.int64
+        return np.concatenate(found) if found else np.empty(0, dtype=kind)
+
     def batches(self, size: int = 4096) -> Iterator[Items]:
         """Walk through all items of the version seen now, at most `size` at a time, in bounded memory."""
         if not isinstance(size, int) or size < 1:
