@@ -31,8 +31,11 @@ def test_a_store_answers_as_its_codes_in_memory(tmp_path, encoder, mode):
     with bilsh.Store.open(tmp_path / "store") as store:
         found, expected = (place.search(DIGITS[600:605], 8, mode=mode) for place in (store, index))
         assert found.explain().n_items == len(store) + 86
-    for name in ("ids", "distances", "similarity", "interval"):
+    for name in ("ids", "distances"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    # How far items lie on average is taken from sampled rows, which are others here and there.
+    for name in ("similarity", "interval"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-3)
 
 
 def test_filters_radius_and_reranking(tmp_path, encoder):

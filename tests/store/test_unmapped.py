@@ -37,6 +37,7 @@ def test_windows_give_the_answers_of_mapped_segments(path, settings, monkeypatch
         assert len(segment.unmapped(plain.segments[0])) > 3
         Q = np.random.default_rng(4).normal(size=(5, *mapped.encoder.input_shape_))
         expected, found = mapped.search(Q, k=7, **settings), plain.search(Q, k=7, **settings)
-    for name in ("ids", "distances", "similarity"):
+    # How far items lie on average is taken from sampled rows, which are others in windows.
+    for name, atol in (("ids", 0), ("distances", 0), ("similarity", 1e-3)):
         for a, b in zip(getattr(expected, name), getattr(found, name), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-6)
+            np.testing.assert_allclose(a, b, rtol=0, atol=atol)
