@@ -283,7 +283,17 @@ def test_auto_orders_the_nearest_codes_by_real_values(name):
     np.testing.assert_array_equal(auto.ids, scored.ids)
     np.testing.assert_allclose(auto.similarity, scored.similarity)
     assert auto.explain().mode == "auto"
-    assert "the nearest 100 codes" in index.search(DIGITS[:4], 6).explain().reason
+    short = index.search(DIGITS[:4], 6)
+    np.testing.assert_array_equal(short.ids, scored.ids)
+    assert short.explain().reason == "short codes are all ordered by the query's real values"
+
+
+def test_auto_looks_at_the_nearest_of_long_codes():
+    encoder = bilsh.AngleEncoder(1000, random_state=0).fit(DIGITS)
+    index = bilsh.Index(encoder.transform(DIGITS[50:700]), encoder)
+    found = index.search(DIGITS[:4], 6)
+    assert "the nearest 100 codes, ordered by the query's real values" in found.explain().reason
+    assert (np.diff(found.similarity, axis=1) <= 0).all()
 
 
 @pytest.mark.parametrize("projection", ["dense", "bilinear", "circulant", "hadamard"])
