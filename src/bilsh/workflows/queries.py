@@ -10,17 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.arrays import open_rows
-from bilsh.datasets.files import existing, read_npy
-from bilsh.datasets.images import SkippedImage
-from bilsh.descriptors.folder import describe_image
 from bilsh.errors import DataNotFoundError, InvalidInputError
 from bilsh.search.request import Mode
 from bilsh.search.results import Matches, Neighbors
 from bilsh.store import Store
 from bilsh.store.recipe import Recipe, read_recipe
-from bilsh.workflows.describing import make_descriptor
-from bilsh.workflows.sources import check_dimension, check_finite, is_image
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 
@@ -100,6 +94,8 @@ def ask(store: Store, asked: Asked) -> Found:
         hits: Neighbors | Matches = store.search(k=asked.k, ids=ids, **settings)
         names = [str(item) for item in ids]
     else:
+        from bilsh.workflows.sources import is_image
+
         Q = query_items(store, asked.query, asked.key, describe=asked.describe)
         by_code = _are_codes(store, Q)
         hits = store.search(None if by_code else Q, asked.k, codes=Q if by_code else None, **settings)
@@ -124,6 +120,13 @@ def query_items(
     store: Store, path: Path, key: str | None = None, *, describe: str | None = None
 ) -> NDArray[Any]:
     """Read queries (n, ...) from a file: rows of an array, or a photograph described as the store's images were."""
+    from bilsh.datasets.arrays import open_rows
+    from bilsh.datasets.files import existing
+    from bilsh.datasets.images import SkippedImage
+    from bilsh.descriptors.folder import describe_image
+    from bilsh.workflows.describing import make_descriptor
+    from bilsh.workflows.sources import check_dimension, check_finite, is_image
+
     if is_image(path):
         existing(path)
         recipe = image_recipe(store)
@@ -163,6 +166,8 @@ def image_recipe(store: Store) -> Recipe | None:
 
 def read_ids(path: Path) -> list[Any]:
     """Read ids from a file: integers of an .npy, or text with one id per line."""
+    from bilsh.datasets.files import existing, read_npy
+
     if path.suffix.lower() == ".npy":
         numbers = read_npy(path)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
