@@ -171,10 +171,11 @@ def search(
     if (query is None) == (id_ is None):
         raise typer.BadParameter("give either --query FILE or --id ID.")
     from bilsh.cli.answers import search_answer
-    from bilsh.datasets.files import check_folder
     from bilsh.workflows import queries
 
     if html is not None:
+        from bilsh.datasets.files import check_folder
+
         check_folder(html)
     with queries.open_store(store) as opened:
         asked = queries.Asked(

@@ -6,15 +6,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bilsh.store import maintenance
-from bilsh.store.backup import Backup, back_up
 from bilsh.store.files import Disk
-from bilsh.store.maintenance import Verification, Version
 from bilsh.store.snapshot import open_directory, versions_among
 from bilsh.store.view import View
 
 if TYPE_CHECKING:
     from threading import Event
+
+    from bilsh.store.backup import Backup
+    from bilsh.store.maintenance import Verification, Version
 
 
 class Care(View):
@@ -27,6 +27,8 @@ class Care(View):
 
         Quick: sizes and headers of all files. Deep: every byte, and every cross-reference between sections.
         """
+        from bilsh.store import maintenance
+
         return maintenance.verify(self._place, deep)
 
     def scrub(self, *, rate: float | None = None, stop: Event | None = None) -> Verification:
@@ -43,6 +45,8 @@ class Care(View):
         stop : threading.Event or None
             Ends the check early when it is set.
         """
+        from bilsh.store import maintenance
+
         return maintenance.scrub(self._place, self._now, rate, stop)
 
     def backup(self, path: str | os.PathLike[str], *, link: bool = False) -> Backup:
@@ -59,6 +63,8 @@ class Care(View):
             Hard-link files instead of copying them where the file system allows it: quick and without space,
             but then damage of a file is damage of both.
         """
+        from bilsh.store.backup import back_up
+
         return back_up(self._disk, self._place, self._now, Path(path), link)
 
     @staticmethod
@@ -75,6 +81,8 @@ class Care(View):
 
         One for each manifest: the last that its log leads to. Those in between can be read and repaired to as well.
         """
+        from bilsh.store import maintenance
+
         return maintenance.versions(open_directory(_disk or Disk(), Path(path)))
 
     @staticmethod
@@ -83,4 +91,6 @@ class Care(View):
 
         It becomes a new newest version, whose number is returned; nothing is removed before the next change.
         """
+        from bilsh.store import maintenance
+
         return maintenance.repair(open_directory(_disk or Disk(), Path(path)), to_version)

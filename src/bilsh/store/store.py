@@ -24,13 +24,13 @@ from bilsh.store.files import Directory, Disk
 from bilsh.store.ids import as_names
 from bilsh.store.inputs import Rows, encoded, given_as, ready
 from bilsh.store.manifest import VectorKind
-from bilsh.store.salvage import Salvage, look_for_segments, refill
 from bilsh.store.searching import StoreView
 from bilsh.store.snapshot import Snapshot, open_directory, open_snapshot, refuse_nothing
 from bilsh.store.writer import Writer
 
 if TYPE_CHECKING:
     from bilsh.encoders.base import Encoder
+    from bilsh.store.salvage import Salvage
 
 
 class Store(Care, Searchable):
@@ -320,6 +320,8 @@ class Store(Care, Searchable):
         to : path
             New store.
         """
+        from bilsh.store.salvage import Salvage, look_for_segments, refill
+
         finds = look_for_segments(open_directory(_disk or Disk(), Path(path)))
         with cls.create(
             to, Coder.from_bytes(finds.encoder), keep_vectors=finds.keep_vectors, _disk=_disk
