@@ -138,10 +138,11 @@ class Advice:
             f"{_size(10**6 * self.item_bytes)})"
         )
         if times is not None:
+            seconds = self.encode_seconds_per_million
             lines.append(
                 "time         on this machine, one thread, an exact search of the sample as 1: Hamming "
                 f"{times.hamming:.2g}, asymmetric {times.asymmetric:.2g}, re-ranked {times.reranked:.2g}; "
-                f"encoding a million items {self.encode_seconds_per_million:,.0f} s"
+                f"encoding a million items {seconds:,.{0 if seconds >= 10 else 1}f} s"
             )
         hold = self.assumptions
         keep = " --keep-vectors" if self.by == "reranked" else ""
