@@ -109,13 +109,13 @@ class Calibration(ABC):
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Return a table that depends on the calibration and the key only, made when it is first asked for."""
-        if key not in self._tables:
-            made = make()
+        kept: _T | None = self._tables.get(key)
+        if kept is None:
+            kept = make()
+            # Other threads may come and go here: a table made twice is the same, one that is gone is made anew.
             while len(self._tables) >= MEMORY:
-                self._tables.pop(next(iter(self._tables)), None)
-            self._tables[key] = made
-            return made
-        kept: _T = self._tables[key]
+                self._tables.pop(next(iter(tuple(self._tables))), None)
+            self._tables[key] = kept
         return kept
 
 

@@ -19,8 +19,6 @@ Metric = Literal["euclidean", "cityblock"]
 N_QUERIES = 300
 BANDWIDTH_NEIGHBOUR = 50
 ADVICE_NEIGHBOUR = 10
-NORM_RATIO_BOUNDARY = 1.7
-"""Below this ratio of centred norm to neighbour distance sign codes serve better, above it kernel codes."""
 MAX_REFERENCES = 16_384
 MIN_REFERENCES = 64
 MAX_MULTIPLY_ADDS = 2**35
