@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from bilsh.workflows.queries import Found
 
 Answer = tuple[dict[str, Any], list[str]]
+LIKE_RANDOM = "like random pairs"
+"""Mark of hits that do not stand out."""
 
 
 def when(seconds: int | None) -> str:
@@ -23,35 +25,27 @@ def when(seconds: int | None) -> str:
     return "?" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def _plain(value: Any) -> Any:
-    """Turn a NumPy scalar into JSON; infinity has no JSON and becomes null."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
 def search_answer(found: Found, store: Store) -> Answer:
     """Tell the neighbours of every query: rank, id, distance, similarity with its interval."""
+    from bilsh.workflows.telling import told_background, told_hits
+
     hits, explanation = found.hits, found.hits.explain()
+    band = store.background() if hits.quantity is not None and len(store) > 1 else None
+    marks = None if band is None else band.stands_out(hits)
     for message in explanation.notes if explanation else ():
         show.note(f"note: {for_users(message)}")
     answers: list[dict[str, Any]] = []
     lines: list[str] = []
-    for name, some in zip(found.queries, hits, strict=True):
-        neighbors = [
-            {
-                "rank": rank,
-                "id": hit.id,
-                "distance": hit.distance,
-                "exact_distance": _plain(hit.exact),
-                "similarity": _plain(hit.similarity),
-                "interval": None if hit.interval is None else [_plain(end) for end in hit.interval],
-            }
-            for rank, hit in enumerate(some, 1)
-        ]
+    for number, (name, some) in enumerate(zip(found.queries, hits, strict=True)):
+        neighbors = told_hits(some, None if marks is None else marks[number])
         answers.append({"query": name, "neighbors": neighbors})
         if len(found.queries) > 1:
             lines += [*([""] if lines else []), f"query {show.clean(name)}"]
         lines += _neighbor_lines(neighbors, hits.quantity, hits.confidence)
+    if any(hit["stands_out"] is False for answer in answers for hit in answer["neighbors"]):
+        show.note(
+            f"note: {LIKE_RANDOM}: hits whose interval reaches into the band of unrelated items; {band}"
+        )
     data = {
         "store": str(store.path),
         "version": store.version,
@@ -60,6 +54,7 @@ def search_answer(found: Found, store: Store) -> Answer:
         "mode": explanation.mode if explanation else None,
         "quantity": hits.quantity,
         "confidence": hits.confidence,
+        "background": told_background(band),
         "results": answers,
         "html": None,
     }
@@ -71,19 +66,22 @@ def _neighbor_lines(neighbors: list[dict[str, Any]], quantity: str | None, confi
     if not neighbors:
         return ["nothing found"]
     exact = neighbors[0]["exact_distance"] is not None
+    marked = any(hit["stands_out"] is False for hit in neighbors)
     header = [
         "rank", "id", "bits", *(["exact distance"] if exact else []),
         *([quantity, f"{confidence * 100:g} % interval"] if quantity else []),
+        *([""] if marked else []),
     ]  # fmt: skip
     rows = [
         (
             hit["rank"], hit["id"], _number(hit["distance"]),
             *([_number(hit["exact_distance"])] if exact else []),
             *([_number(hit["similarity"]), " .. ".join(map(_number, hit["interval"]))] if quantity else []),
+            *(["" if hit["stands_out"] else LIKE_RANDOM] if marked else []),
         )
         for hit in neighbors
     ]  # fmt: skip
-    return show.table(header, rows, left=("id",))
+    return show.table(header, rows, left=("id", ""))
 
 
 def _number(value: Any) -> str:
@@ -97,6 +95,7 @@ def describe_store(path: Path) -> Answer:
     from bilsh.store import Store
     from bilsh.store.recipe import read_recipe
     from bilsh.workflows.queries import open_store
+    from bilsh.workflows.telling import plain
 
     with open_store(path) as store:
         recipe = read_recipe(path)
@@ -112,7 +111,7 @@ def describe_store(path: Path) -> Answer:
             "encoder": encoder.kind,
             "projection": encoder.projection.kind,
             "input_shape": list(encoder.input_shape),
-            "norm_ratio": _plain(encoder.norm_ratio),
+            "norm_ratio": plain(encoder.norm_ratio),
             "parameter_bytes": encoder.parameter_bytes,
             "fingerprint": store.fingerprint,
             "ids": store.id_kind,

@@ -28,6 +28,7 @@ ANSWERS: dict[str, dict[str, str]] = {
         "mode": "how it was searched",
         "quantity": "what similarity is: cosine, kernel, ...",
         "confidence": "of the intervals",
+        "background": "{low, median, high, share}: so many random pairs have similarities from low to high",
         "results": "list of {query, neighbors}",
         "html": "path of the page, null without --html",
     },
@@ -128,6 +129,7 @@ NEIGHBOR = {
     "exact_distance": "between the vectors, null without --rerank",
     "similarity": "the quantity as the codes tell it; grows with nearness",
     "interval": "[low, high] of the similarity",
+    "stands_out": "whether the interval lies above the band of random pairs, null where there is none",
 }
 """Keys of each neighbor in the results of a search."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from bilsh.search.modes import Query, search
 from bilsh.search.request import Mode, Request
 from bilsh.search.results import Matches, Neighbors
 from bilsh.search.scan import Ids, Memory, Segment, rows_of
+
+if TYPE_CHECKING:
+    from bilsh.search.background import Background
 
 
 @dataclass(frozen=True)
@@ -234,6 +237,45 @@ class Searchable(ABC):
         if view.names_are_numbers:
             return found if view.notes is None else replace(found, notes=view.notes)
         return replace(found.renamed(view.names), notes=view.notes)
+
+    def background(self, *, pairs: int = 10_000, share: float = 0.9, seed: int = 0) -> Background:
+        """Measure how alike random pairs of items are: what a hit must exceed to mean anything.
+
+        Parameters
+        ----------
+        pairs : int, default=10000
+            Random pairs of different items to look at; milliseconds.
+        share : float, default=0.9
+            Of the pairs that the band holds; as many lie below it as above.
+        seed : int
+            Of the pairs.
+
+        Returns
+        -------
+        Background
+            Its `stands_out(hits)` tells which hits are surely more alike than random pairs.
+
+        Notes
+        -----
+        The spread that the noise of the bits adds is taken out, so the band hardly depends on the length of codes.
+        Standing out is no proof of kinship: of n items, n (1 - share) / 2 are above the band by chance, and with long
+        codes the nearest of them are seen to be. Ask for a larger share where that is too many.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bilsh import AngleEncoder, Index
+        >>> X = np.random.default_rng(0).normal(size=(500, 64))
+        >>> X[1] = X[0] + 0.1 * X[1]  # one pair of 500 items is related
+        >>> enc = AngleEncoder(n_bits=1024, random_state=0).fit(X)
+        >>> index = Index(enc.transform(X), enc)
+        >>> index.background(share=0.999).stands_out(index.search(ids=[0], k=3))
+        array([[ True, False, False]])
+        """
+        from bilsh.search.background import background
+
+        view = self._view()
+        return background(list(view.segments), view.coder, pairs=pairs, share=share, seed=seed)
 
 
 def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...]]:
