@@ -16,6 +16,7 @@ LAYERS = [
     {"estimates"},
     {"search", "evaluation"},
     {"store"},
+    {"engines"},
     {"workflows"},
     {"experiments", "benchmark"},
     {"cli"},

@@ -11,6 +11,7 @@ from bilsh.errors import (
     CorruptStoreError,
     EncoderAdvice,
     EncoderAdviceWarning,
+    EngineError,
     IncompatibleCodesError,
     InvalidInputError,
     InvalidTypeError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         lsh_angle,
         lsh_sik,
     )
+    from bilsh.engines.addresses import open_collection as open
     from bilsh.estimates.intervals import Estimate, bits_needed, estimate
     from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
     from bilsh.search.exact import top_k, within
@@ -55,6 +57,7 @@ __all__ = [
     "Dense",
     "EncoderAdvice",
     "EncoderAdviceWarning",
+    "EngineError",
     "Estimate",
     "Hadamard",
     "IncompatibleCodesError",
@@ -81,6 +84,7 @@ __all__ = [
     "load_encoder",
     "lsh_angle",
     "lsh_sik",
+    "open",
     "pack",
     "prefix",
     "theory",
@@ -120,8 +124,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value = version("bilsh")
-    elif name == "theory":
-        value = import_module("bilsh.theory")
+    elif name in ("distributed", "engines", "theory"):
+        value = import_module(f"bilsh.{name}")
+    elif name == "open":
+        value = import_module("bilsh.engines").open_collection
     elif name in _HOME_OF:
         value = getattr(import_module(f"bilsh.{_HOME_OF[name]}"), name)
     else:

@@ -48,6 +48,10 @@ class MissingPackageError(BilshError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
 
 
+class EngineError(BilshError, RuntimeError):
+    """An engine is down, refuses us, or cannot do what is asked; the message names it and says what to do."""
+
+
 class DataNotFoundError(BilshError, FileNotFoundError):
     """A file or data set is not where it was looked for; the message lists the places and the remedies."""
 
@@ -67,12 +71,17 @@ EncoderAdvice = EncoderAdviceWarning
 _SOURCES = {
     "cv2": ("opencv-python-headless", "images"),
     "faiss": ("faiss-cpu", "faiss"),
+    "distributed": ("dask[distributed]", "dask"),
     "h5py": ("h5py", "data"),
+    "lance": ("pylance", "lance"),
     "matplotlib": ("matplotlib", "plot"),
     "pandas": ("pandas", "data"),
+    "psycopg": ("psycopg[binary]", "postgres"),
+    "psycopg.types.json": ("psycopg[binary]", "postgres"),
     "pyarrow": ("pyarrow", "data"),
     "pyarrow.compute": ("pyarrow", "data"),
     "pyarrow.parquet": ("pyarrow", "data"),
+    "pymilvus": ("pymilvus", "milvus"),
 }
 
 

@@ -100,7 +100,11 @@ def search(
     if segments:
         width = sum(slab.shape[1] for slab in segments[0].slabs)
         check_widths(query.codes, np.empty((0, width), dtype=np.uint8), "queries", "codes")
-    scan = Scan(segments, alive, n_bits, request.threads, memory, Tally())
+    return answer(Scan(segments, alive, n_bits, request.threads, memory, Tally()), query, request, coder)
+
+
+def answer(scan: Scan, query: Query, request: Request, coder: Coder) -> Neighbors | Matches:
+    """Answer a request from a scan: of all items, or of the candidates that an engine found."""
     if request.radius is not None:
         return _within(scan, query, request, coder)
     if query.values is not None:

@@ -65,6 +65,15 @@ class View:
     def check(self, request: Request) -> None:
         """Refuse what cannot be done here."""
 
+    def answer(
+        self, query: Query, request: Request, where: Any
+    ) -> tuple[Neighbors | Matches, tuple[str, ...]]:
+        """Find the neighbours of checked queries, by the ids of segments; and what there is to say of the filter."""
+        alive, notes = filtered(self, where)
+        n_bits, coder, memory = self.coder.n_bits, self.coder, self.memory
+        found = search(self.segments, alive, query, request, n_bits=n_bits, coder=coder, memory=memory)
+        return found, notes
+
     def query(
         self, Q: Any, codes: ArrayLike | None, values: ArrayLike | None, numbers: Ids | None, request: Request
     ) -> Query:
@@ -219,16 +228,7 @@ class Searchable(ABC):
                     f"id {first!r} is not here ({int((~there).sum())} of {len(there)} are not)."
                 )
             request = replace(request, k=k + spare)
-        alive, notes = filtered(view, where)
-        found = search(
-            view.segments,
-            alive,
-            view.query(Q, codes, query_values, numbers, request),
-            request,
-            n_bits=view.coder.n_bits,
-            coder=view.coder,
-            memory=view.memory,
-        )
+        found, notes = view.answer(view.query(Q, codes, query_values, numbers, request), request, where)
         if numbers is not None:
             found = found.without(numbers, k)
         if notes and found.explanation is not None:
