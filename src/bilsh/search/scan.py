@@ -134,7 +134,7 @@ class Scan:
     n_jobs: int
     memory: Memory
     tally: Tally
-    wish: Wish | None = None
+    wish: Wish | None
 
     @property
     def n_items(self) -> int:

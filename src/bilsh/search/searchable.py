@@ -80,8 +80,17 @@ class View:
     ) -> tuple[Neighbors | Matches, tuple[str, ...]]:
         """Find the neighbours of checked queries, by the ids of segments; and what there is to say of the filter."""
         alive, notes = filtered(self, where)
-        n_bits, coder, memory = self.coder.n_bits, self.coder, self.memory
-        found = search(self.segments, alive, query, request, n_bits=n_bits, coder=coder, memory=memory)
+        found = search(
+            self.segments,
+            alive,
+            query,
+            request,
+            n_bits=self.coder.n_bits,
+            coder=self.coder,
+            memory=self.memory,
+            trial=self.trial,
+            filtered=where is not None,
+        )
         return found, notes
 
     def query(
