@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from bilsh.encoders.coder import Coder
 from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.search.scan import Memory
-from bilsh.search.searchable import Searchable
 from bilsh.store import space
+from bilsh.store.arranging import Arranging
 from bilsh.store.care import Care
 from bilsh.store.change import Change
 from bilsh.store.creation import coder_for, first_version, refuse_contents
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bilsh.store.salvage import Salvage
 
 
-class Store(Care, Searchable):
+class Store(Care, Arranging):
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
 
     Open one with :meth:`create` or :meth:`open`. One process writes, any number read; a reader keeps seeing
