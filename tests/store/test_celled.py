@@ -185,6 +185,26 @@ def test_small_changes_go_through_the_log(store):
         assert recall(reader, recall=0.9)[1].promise is not None
 
 
+def test_calibrating_with_queries_of_ones_own(store):
+    with pytest.raises(ValueError, match="no cells"):
+        store.calibrate()
+    store.build_cells(50)
+    random = np.random.default_rng(7).integers(0, 256, size=(500, N_BYTES), dtype=np.uint8)
+    with pytest.raises(ValueError, match="at least 100"):
+        store.calibrate(random[:50])
+    first = recall(store, recall=0.9)[1].promise
+    made = store.calibrate(codes_of(400, 11)).recall
+    assert (made.n_queries, made.source) == (400, "given")
+    assert recall(store, recall=0.9)[1].promise.n_queries == 400
+    assert recall(Store.open(store.path), recall=0.9)[1].promise.source == "given"
+    # The queries stay when the cells are made anew; items take their places when asked for.
+    store.delete(np.arange(0, 3000, 3))
+    assert recall(store, recall=0.9)[1].promise.source == "given"
+    assert store.calibrate().recall.source == "items"
+    assert recall(store, recall=0.9)[1].promise.n_queries == first.n_queries
+    store.verify(deep=True)
+
+
 def test_too_few_items_have_no_cells(tmp_path):
     with Store.create(tmp_path / "store", n_bits=8 * N_BYTES) as store:
         assert store.build_cells() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from bilsh.errors import InvalidInputError
@@ -13,6 +14,40 @@ from bilsh.search.searchable import Searchable
 from bilsh.store.change import Change
 from bilsh.store.view import View
 from bilsh.validation import thread_count
+
+FEWEST = 100
+"""Queries below which a recall would not be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What promised recalls rest on.
+
+    Attributes
+    ----------
+    n_queries : int
+    source : {"items", "given"}
+        Where the queries come from.
+    time : int
+        When they were searched, in seconds since 1970.
+    """
+
+    n_queries: int
+    source: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What :meth:`bilsh.Store.calibrate` measured; None where it does not apply.
+
+    Attributes
+    ----------
+    recall : Recall or None
+        Of searches by cells, where there are any.
+    """
+
+    recall: Recall | None
 
 
 class Arranging(View, Searchable):
@@ -63,14 +98,37 @@ class Arranging(View, Searchable):
         with self._change() as change:
             return change.build_cells(n_cells, n_jobs=thread_count(n_jobs), progress=progress)
 
-    def _calibrate_recall(self, queries: Any) -> None:
-        """Let promised recalls rest on queries of the user, or on items again."""
+    def calibrate(self, queries: Any = None) -> Calibrated:
+        """Measure anew how far a search must go for a promised recall; durable when it returns.
+
+        Parameters
+        ----------
+        queries : array (q, d) or (q, d_w, d_v), optional
+            Queries like those to come, a few hundred at least, none of them among the items; 2,000 of them are used.
+            Codes where the codes were made elsewhere. By default items of the store, each without itself: right where
+            queries are like items.
+
+        Returns
+        -------
+        Calibrated
+        """
+        return Calibrated(self._calibrate_recall(queries))
+
+    def _calibrate_recall(self, queries: Any) -> Recall:
+        if not self.n_cells:
+            raise InvalidInputError(
+                "there are no cells whose recall could be measured. Make them with build_cells()."
+            )
         codes = None
         if queries is not None:
             codes = self._view().query(queries, None, None, None, Request(mode="progressive")).codes
-            if len(codes) < 2:
+            if len(codes) < FEWEST:
                 raise InvalidInputError(
-                    f"a recall takes at least a few hundred queries to measure; got {len(codes)}."
+                    f"queries must be at least {FEWEST}, to tell a recall by them; got {len(codes)}."
                 )
         with self._change() as change:
             change.calibrate(codes)
+        trial = self._view().trial
+        if trial is None:
+            raise InvalidInputError("the cells were merged meanwhile. Calibrate again.")
+        return Recall(len(trial), trial.source, trial.time)
