@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from bilsh.cli import show
-from bilsh.cli.options import Commands, IdColumn, IdFile, Jobs, Key, OwnFunction, StorePath
+from bilsh.cli.options import Commands, IdColumn, IdFile, Jobs, Key, OwnFunction, Place, StorePath
 from bilsh.cli.progress import Progress
 
 Method = Literal[
@@ -136,7 +136,7 @@ def _show_added(done: Any, then: str) -> None:
 
 
 def search(
-    store: StorePath,
+    store: Place,
     query: Annotated[Path | None, typer.Option(help="Array file of queries, or an image.")] = None,
     id_: Annotated[str | None, typer.Option("--id", help="Find items like this item of the store.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours per query.")] = 10,
@@ -177,7 +177,7 @@ def search(
         from bilsh.datasets.files import check_folder
 
         check_folder(html)
-    with queries.open_store(store) as opened:
+    with queries.open_place(store) as opened:
         asked = queries.Asked(
             query=query, key=key, ids=None if id_ is None else [id_], k=k, mode=mode, radius=radius,
             rerank=rerank, where=where, describe=describe, jobs=jobs,
@@ -186,7 +186,10 @@ def search(
         data, lines = search_answer(found, opened)
         if html is not None:
             from bilsh.cli.page import write_page
+            from bilsh.store import Store
 
+            if not isinstance(opened, Store):
+                raise typer.BadParameter("--html shows answers of stores only.")
             write_page(html, data, opened, query)
             lines.append(f"page: {show.clean(html)}")
             data["html"] = str(html)
@@ -194,7 +197,7 @@ def search(
 
 
 def delete(
-    store: StorePath,
+    store: Place,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of items.")] = None,
     from_: Annotated[Path | None, typer.Option("--from", help="File of ids: .npy, or one per line.")] = None,
 ) -> None:
@@ -206,12 +209,12 @@ def delete(
       bilsh delete store/ holiday/img_0042.jpg
       bilsh delete store/ --from ids.txt
     """
-    from bilsh.workflows.queries import open_store, parse_ids, read_ids
+    from bilsh.workflows.queries import open_place, parse_ids, read_ids
 
     wanted = [*(ids or []), *([] if from_ is None else read_ids(from_))]
     if not wanted:
         raise typer.BadParameter("give the ids of the items to delete, or --from FILE.")
-    with open_store(store, "a") as opened:
+    with open_place(store, "a") as opened:
         parsed = set(parse_ids(opened, wanted))
         count = opened.delete(sorted(parsed))
         left = len(opened)

@@ -167,24 +167,26 @@ def table(
 def create_collection(address: Address, spec: CodeSpec, kind: IdKind) -> LanceCollection:
     """Make a dataset with no rows yet."""
     lance, path = optional("lance", PURPOSE), Path(address.rest)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    # The specification first: where that is all there is, a creation was cut off, and is begun again.
+    if path.exists() and (
+        not path.is_dir() or (any(path.iterdir()) and not (path / SPEC).is_file()) or _there(path)
+    ):
         raise FileExistsError(f"{path} is not empty. Open it with bilsh.open, or choose another name.")
     path.mkdir(parents=True, exist_ok=True)
+    with replace_file(path / SPEC) as file:
+        file.write(spec.to_bytes())
     empty = table(
         optional("pyarrow", PURPOSE), kind, spec.n_bytes, as_ids([], kind),
         np.empty((0, spec.n_bytes), np.uint8), None,
     )  # fmt: skip
-    # The specification last: without it there is no collection yet.
-    dataset = lance.write_dataset(empty, str(path))
-    with replace_file(path / SPEC) as file:
-        file.write(spec.to_bytes())
+    dataset = lance.write_dataset(empty, str(path), mode="overwrite")
     return LanceCollection(path, dataset, spec, "a")
 
 
 def open_collection(address: Address, mode: Mode) -> LanceCollection:
     """Open a dataset."""
     lance, path = optional("lance", PURPOSE), Path(address.rest)
-    if not path.exists():
+    if not path.exists() or ((path / SPEC).is_file() and not _there(path)):
         raise DataNotFoundError(f"there is no Lance dataset at {path}. Make one with `bilsh copy`.")
     try:
         spec = CodeSpec.from_bytes((path / SPEC).read_bytes(), str(path / SPEC))
@@ -197,6 +199,12 @@ def open_collection(address: Address, mode: Mode) -> LanceCollection:
     except (ValueError, OSError) as error:
         raise EngineError(f"Lance {lance.__version__} cannot open {path}: {_first_line(error)}") from None
     return LanceCollection(path, dataset, spec, mode)
+
+
+def _there(path: Path) -> bool:
+    """Whether a dataset has a version."""
+    versions = path / "_versions"
+    return versions.is_dir() and any(versions.iterdir())
 
 
 def _first_line(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from bilsh.store import Store
 from bilsh.store.ids import as_names
 from bilsh.store.inputs import Rows
 from bilsh.store.items import Items
-from bilsh.store.manifest import IdKind
+from bilsh.store.manifest import IdKind, VectorKind
 
 NOTES = "engine.json"
 
@@ -50,12 +50,17 @@ class StoreCollection(Collection):
         return self.id_kind
 
     @property
-    def keeps_vectors(self) -> bool:
-        """Whether the store keeps items."""
-        return self.store.keep_vectors is not None
+    def keep_vectors(self) -> VectorKind | None:
+        """How the store keeps items."""
+        return self.store.keep_vectors
+
+    @property
+    def version(self) -> int:
+        """Number of the version that is seen."""
+        return self.store.version
 
     def _write(self, ids: Ids, codes: Codes, notes: Sequence[bytes] | None) -> None:
-        if self.keeps_vectors:
+        if self.keep_vectors:
             raise InvalidInputError(
                 f"{self.address} keeps vectors, which codes alone do not have. Use Store.add, or a store without."
             )
