@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -51,6 +52,13 @@ def encode(
     side: Annotated[int | None, typer.Option(min=1, help="hog-color, hog, pixels: pixels per side.")] = None,
     max_side: Annotated[int | None, typer.Option(min=1, help="Shrink larger images to this side.")] = None,
     jobs: Jobs = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Encode in so many processes, and commit once at the end.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Encode on a Dask cluster, dask://host:8786, which sees the same files."),
+    ] = None,
 ) -> None:
     """Encode a folder of images or an array file into a new store.
 
@@ -65,6 +73,7 @@ def encode(
       bilsh encode photos/ -o store/ --describe mynet:embed
       bilsh encode x.npy -o store/ --keep-vectors --ids names.txt
       bilsh encode table.csv -o store/ --id-column sku
+      bilsh encode large.npy -o store/ --cluster dask://scheduler:8786
       bilsh encode glove.hdf5 --key train -o store/ --method blsh-sik --oversampling 5
     """
     from bilsh.datasets.files import read_npy
@@ -76,10 +85,18 @@ def encode(
         side, max_side,
     )  # fmt: skip
     centres = None if codebook is None else read_npy(codebook)
-    with Progress() as progress:
+    if workers is not None and cluster is not None:
+        raise typer.BadParameter("give --workers or --cluster, not both.")
+    with ExitStack() as stack:
+        fill = None
+        if workers is not None or cluster is not None:
+            from bilsh.distributed.running import executor_for, filling
+
+            fill = filling(stack.enter_context(executor_for(workers, cluster)))
+        progress = stack.enter_context(Progress())
         done = ingest.encode(
             source, output, settings,
-            ids=ids, id_column=id_column, codebook=centres, jobs=jobs, progress=progress,
+            ids=ids, id_column=id_column, codebook=centres, jobs=jobs, progress=progress, fill=fill,
         )  # fmt: skip
     _show_added(done, f"bilsh search {show.shell(output)} --query FILE")
 

@@ -153,10 +153,11 @@ class CollectionView(View):
         able = there.capabilities
         chosen = as_filter(where, there.id_kind, able.filter, able.engine)
         codes = there.spec.given(query.codes)
+        most = there._count(chosen)
         if request.radius is not None:
-            found = there._within(codes, min(request.radius, there.spec.n_bits), chosen)
+            found = there._within(codes, min(request.radius, there.spec.n_bits), chosen, most)
         else:
-            found = there._nearest(codes, wanted(query, request), chosen, self.exact)
+            found = there._nearest(codes, wanted(query, request), chosen, most, self.exact)
         listed = [ids for ids, _ in found if len(ids)]
         items = there._fetch(np.unique(np.concatenate(listed))) if listed else there._nothing()
         # Numbers in the order of the ids, strings too, so that ties fall in that order.
@@ -167,7 +168,7 @@ class CollectionView(View):
         segment = Candidates([there.spec.kept(items.codes[order])], numbers, vectors)
         scan = CandidateScan(
             [segment], [None], there.spec.n_bits, request.threads, Memory(), Tally(), None,
-            there._count(chosen), there.frequencies(),
+            most, there.frequencies(),
         )  # fmt: skip
         made = answer(scan, query, replace(request, candidates=request.wanted, delta=0.0), self.coder)
         if not self.names_are_numbers:

@@ -74,12 +74,12 @@ class Collection(ABC):
         """The first `size` rows beyond id `after`, ordered by id."""
 
     @abstractmethod
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, exact: bool) -> list[Found]:
-        """The nearest k of each query."""
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
+        """The nearest k of each query, among `most` rows that pass the filter."""
 
     @abstractmethod
-    def _within(self, codes: Codes, radius: int, where: Filter | None) -> list[Found]:
-        """All rows within a radius of each query."""
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
+        """All rows within a radius of each query, among `most` that pass the filter."""
 
     @abstractmethod
     def _count(self, where: Filter | None) -> int:

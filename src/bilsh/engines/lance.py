@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bilsh.codes import Codes
 from bilsh.engines import ties
@@ -89,29 +88,27 @@ class LanceCollection(Collection):
         chosen = np.linspace(0, count - 1, min(rows, count)).astype(np.int64)
         return self._items(self._dataset.take(chosen)).codes if count else self._nothing().codes
 
-    def _lists(self, codes: Codes, where: Filter | None) -> list[ties.Fetch]:
+    def _lists(self, where: Filter | None) -> ties.Fetch:
         chosen = None if where is None or where.ids is None else one_of(where.ids)
 
-        def fetch_for(code: NDArray[np.uint8]) -> ties.Fetch:
-            def fetch(count: int) -> Found:
+        def fetch(codes: Codes, count: int) -> list[Found]:
+            found = []
+            for code in codes:
                 nearest = {"column": "code", "q": code, "k": count, "metric": "hamming", "use_index": False}
                 rows = self._dataset.to_table(
                     columns=["id", "_distance"], nearest=nearest, filter=chosen, prefilter=chosen is not None
                 )
                 far = rows["_distance"].to_numpy().astype(np.int32)
-                return as_ids(rows["id"].to_pylist(), self._kind), far
+                found.append((as_ids(rows["id"].to_pylist(), self._kind), far))
+            return found
 
-            return fetch
+        return fetch
 
-        return [fetch_for(code) for code in codes]
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
+        return ties.nearest(self._lists(where), codes, k, most)
 
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, exact: bool) -> list[Found]:
-        most = self._count(where)
-        return [ties.nearest(fetch, k, most) for fetch in self._lists(codes, where)]
-
-    def _within(self, codes: Codes, radius: int, where: Filter | None) -> list[Found]:
-        most = self._count(where)
-        return [ties.within(fetch, radius, most) for fetch in self._lists(codes, where)]
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
+        return ties.within(self._lists(where), codes, radius, most)
 
     def remembered(self, name: str) -> Any:
         """Return what was remembered."""

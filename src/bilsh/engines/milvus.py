@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bilsh.codes import Codes
 from bilsh.engines import ties
 from bilsh.engines.addresses import Address
 from bilsh.engines.base import Collection, Found, Ids, Mode, as_ids, parsed
 from bilsh.engines.filters import Filter
-from bilsh.engines.milvus_server import Place, connected, failed
+from bilsh.engines.milvus_server import Place, connected, failed, released
 from bilsh.engines.spec import Capabilities, CodeSpec
 from bilsh.errors import DataNotFoundError, EngineError, InvalidInputError
 from bilsh.store.ids import MAX_KEY_BYTES
@@ -53,6 +52,7 @@ class MilvusCollection(Collection):
         self._place, self._client = place, client
         self.address, self.spec, self._kind, self._mode = place.shown, spec, kind, mode
         self.capabilities = capabilities(version)
+        self._dirty = self._closed = False
 
     # -- rows --------------------------------------------------------------------------------------------
 
@@ -63,6 +63,7 @@ class MilvusCollection(Collection):
             value = parsed(note)
             json_value = value if isinstance(value, dict) else {}
             rows.append({"id": item, "code": codes[row].tobytes(), "metadata": json_value, "note": note})
+        self._dirty = True
         with failed(self._place):
             self._client.upsert(self._place.name, rows)
 
@@ -72,14 +73,15 @@ class MilvusCollection(Collection):
             there = [row["id"] for row in self._query(chosen, ["id"])]
             count += len(there)
             if there:
+                self._dirty = True
                 with failed(self._place):
                     self._client.delete(self._place.name, filter=one_of(there))
         return count
 
-    def _query(self, expression: str, fields: list[str], **more: Any) -> list[Any]:
+    def _query(self, expression: str, fields: list[str], level: str = "Strong", **more: Any) -> list[Any]:
         with failed(self._place):
             found = self._client.query(
-                self._place.name, filter=expression, output_fields=fields, consistency_level="Strong", **more
+                self._place.name, filter=expression, output_fields=fields, consistency_level=level, **more
             )
         return list(found)
 
@@ -95,7 +97,13 @@ class MilvusCollection(Collection):
         )
 
     def _fetch(self, ids: Ids) -> Items:
-        return self._items([row for each in _lists(ids) for row in self._query(each, ["id", "code", "note"])])
+        rows: list[Any] = []
+        fields = ["id", "code", "note"]
+        for chosen in _lists(ids):
+            # What this client has seen is there without waiting for the rest of the world; if not, wait.
+            found = self._query(chosen, fields, "Session")
+            rows += found if len(found) == min(LISTED, len(ids) - len(rows)) else self._query(chosen, fields)
+        return self._items(rows)
 
     def _page(self, after: Any, size: int) -> Items:
         # All of them: the least integer cannot be written in an expression.
@@ -131,35 +139,36 @@ class MilvusCollection(Collection):
 
     # -- search ------------------------------------------------------------------------------------------
 
-    def _fetchers(self, codes: Codes, where: Filter | None) -> list[ties.Fetch]:
+    def _lists(self, where: Filter | None) -> ties.Fetch:
         expression = "" if where is None else matching(where)
 
-        def fetch_for(code: NDArray[np.uint8]) -> ties.Fetch:
-            def fetch(count: int) -> Found:
-                if count > MAX_HITS:
-                    raise EngineError(
-                        f"Milvus gives at most {MAX_HITS:,} rows in one answer; these ties or this radius hold more. "
-                        "Ask for fewer."
-                    )
-                with failed(self._place):
-                    hits = self._client.search(
-                        self._place.name, data=[code.tobytes()], anns_field="code", limit=count, filter=expression,
-                        search_params={"metric_type": "HAMMING", "params": {}}, consistency_level="Strong",
-                    )[0]  # fmt: skip
-                far = np.array([round(hit["distance"]) for hit in hits], dtype=np.int32)
-                return as_ids([hit["id"] for hit in hits], self._kind), far
+        def fetch(codes: Codes, count: int) -> list[Found]:
+            if count > MAX_HITS:
+                raise EngineError(
+                    f"Milvus gives at most {MAX_HITS:,} rows in one answer; these ties or this radius hold more. "
+                    "Ask for fewer."
+                )
+            with failed(self._place):
+                lists = self._client.search(
+                    self._place.name, data=[code.tobytes() for code in codes], anns_field="code", limit=count,
+                    filter=expression, search_params={"metric_type": "HAMMING", "params": {}},
+                    consistency_level="Strong",
+                )  # fmt: skip
+            return [
+                (
+                    as_ids([hit["id"] for hit in hits], self._kind),
+                    np.array([round(hit["distance"]) for hit in hits], dtype=np.int32),
+                )
+                for hits in lists
+            ]
 
-            return fetch
+        return fetch
 
-        return [fetch_for(code) for code in codes]
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
+        return ties.nearest(self._lists(where), codes, k, most)
 
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, exact: bool) -> list[Found]:
-        most = self._count(where)
-        return [ties.nearest(fetch, k, most) for fetch in self._fetchers(codes, where)]
-
-    def _within(self, codes: Codes, radius: int, where: Filter | None) -> list[Found]:
-        most = self._count(where)
-        return [ties.within(fetch, radius, most) for fetch in self._fetchers(codes, where)]
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
+        return ties.within(self._lists(where), codes, radius, most)
 
     # -- the rest ----------------------------------------------------------------------------------------
 
@@ -180,12 +189,16 @@ class MilvusCollection(Collection):
 
     def flush(self) -> None:
         """Return when the server has sealed what was written."""
-        with failed(self._place):
-            self._client.flush(self._place.name)
+        if self._dirty:
+            with failed(self._place):
+                self._client.flush(self._place.name)
+            self._dirty = False
 
     def close(self) -> None:
         """Close the connection."""
-        self._client.close()
+        if not self._closed:
+            self._closed = True
+            released(self._place)
 
 
 def capabilities(version: str) -> Capabilities:
@@ -248,11 +261,11 @@ def read_texts(place: Place, client: Any, expression: str) -> list[str]:
 
 
 @contextmanager
-def _undone(client: Any) -> Iterator[None]:
+def _undone(place: Place) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        client.close()
+        released(place)
         raise
 
 
@@ -260,7 +273,7 @@ def create_collection(address: Address, spec: CodeSpec, kind: IdKind) -> MilvusC
     """Make the two collections; the specification is written last."""
     place = Place.of(address)
     pymilvus, client, version = connected(place)
-    with _undone(client):
+    with _undone(place):
         capabilities(version).check(spec)
         with failed(place):
             if client.has_collection(place.name):
@@ -320,7 +333,7 @@ def open_collection(address: Address, mode: Mode) -> MilvusCollection:
     """Read the specification, and load the codes into the server's memory."""
     place = Place.of(address)
     pymilvus, client, version = connected(place)
-    with _undone(client), failed(place):
+    with _undone(place), failed(place):
         if not client.has_collection(place.name) or not client.has_collection(ABOUT):
             raise DataNotFoundError(
                 f"there is no collection {place.name} of bilsh at {place.server}. Make one with `bilsh copy`."

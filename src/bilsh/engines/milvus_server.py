@@ -83,20 +83,39 @@ def _sentence(text: str, place: Place) -> str:
     return f"Milvus at {place.server} refused: {short}."
 
 
+_CLIENTS: dict[tuple[str, str], list[Any]] = {}
+"""Clients and how often each is in use: the library shares one connection between all clients of an address, and
+closing one closes it for all."""
+
+
 def connected(place: Place) -> tuple[Any, Any, str]:
-    """The client library, a client that is connected, and the server's version."""
+    """The client library, a client that is connected, and the server's version; see :func:`released`."""
     pymilvus = optional("pymilvus", PURPOSE)
     # What it logs on its own is said once more by the error that it raises.
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     with failed(place):
-        client = pymilvus.MilvusClient(uri=place.uri, token=place.token, timeout=SECONDS)
+        shared = _CLIENTS.get((place.uri, place.token))
+        client = (
+            shared[0] if shared else pymilvus.MilvusClient(uri=place.uri, token=place.token, timeout=SECONDS)
+        )
         version = str(client.get_server_version()).removeprefix("v")
+    _CLIENTS.setdefault((place.uri, place.token), [client, 0])[1] += 1
     try:
         check_version(version, place.server)
     except EngineError:
-        client.close()
+        released(place)
         raise
     return pymilvus, client, version
+
+
+def released(place: Place) -> None:
+    """Give a client back; the last one closes it."""
+    shared = _CLIENTS.get((place.uri, place.token))
+    if shared is not None:
+        shared[1] -= 1
+        if not shared[1]:
+            del _CLIENTS[place.uri, place.token]
+            shared[0].close()
 
 
 def check_version(version: str, server: str) -> None:

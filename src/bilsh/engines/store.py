@@ -96,12 +96,12 @@ class StoreCollection(Collection):
         chosen = ids[np.linspace(0, len(ids) - 1, min(rows, len(ids))).astype(np.int64)]
         return self.store.get(chosen).codes if len(chosen) else self._nothing().codes
 
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, exact: bool) -> list[Found]:
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
         ids = None if where is None else where.ids
         found = self.search(codes=codes, k=k, mode="hamming", where=ids)
         return list(zip(found.ids, found.distances, strict=True))
 
-    def _within(self, codes: Codes, radius: int, where: Filter | None) -> list[Found]:
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
         ids = None if where is None else where.ids
         found = self.search(codes=codes, radius=radius, where=ids)
         return list(zip(found.ids, found.distances, strict=True))

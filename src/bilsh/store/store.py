@@ -357,7 +357,7 @@ class Store(Care, Arranging):
         return writer
 
     @contextmanager
-    def _change(self) -> Iterator[Change]:
+    def _change(self, kind: type[Change] = Change) -> Iterator[Change]:
         """Commit a change when the block ends well, and see it from then on; else leave no trace."""
         if self._changer == threading.get_ident():
             raise InvalidInputError(
@@ -370,7 +370,7 @@ class Store(Care, Arranging):
             self._changer = threading.get_ident()
             try:
                 with writer.change():
-                    change = Change(writer, now, self._use_map)
+                    change = kind(writer, now, self._use_map)
                     yield change
                     self._snapshot = change.commit()
             finally:

@@ -34,6 +34,9 @@ FIT_IMAGES = 512
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
+Fill = Callable[[Source, Settings, Path, int, Progress], tuple[tuple[str, str], ...]]
+"""Called with the source, the settings, the store, the first item that is not in it, and what tells progress."""
+
 DEFAULT = "default"
 """The method that looks at the data and takes kernel or angle codes, see `bilsh advise`."""
 
@@ -100,6 +103,7 @@ def encode(
     codebook: NDArray[np.float32] | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
+    fill: Fill | None = None,
 ) -> Outcome:
     """Encode an array file or a folder of images into a new store, or go on with a run that was cut off.
 
@@ -120,6 +124,9 @@ def encode(
     jobs : int
         Threads. The bits do not depend on it.
     progress : callable, optional
+    fill : callable, optional
+        What encodes the items behind the first so many into the store, instead of this process batch by batch; see
+        :func:`bilsh.distributed.encode`. It gives the images that it skipped.
 
     Returns
     -------
@@ -144,7 +151,7 @@ def encode(
             raise InvalidInputError(
                 f"{store} was begun with another codebook. Leave --codebook out to go on."
             )
-        return _go_on(store, data, begun, jobs, say, [])
+        return _go_on(store, data, begun, jobs, say, [], fill)
     notes: list[str] = []
     descriptor = None
     if source.is_dir():
@@ -165,7 +172,7 @@ def encode(
     book = codebook if isinstance(data, ImageSource) else None
     recipe = Recipe(settings, data.identity(), data.rows, isinstance(data, ImageSource), book)
     write_recipe(store, recipe)
-    return _go_on(store, data, recipe, jobs, say, notes)
+    return _go_on(store, data, recipe, jobs, say, notes, fill)
 
 
 def add(
@@ -331,7 +338,11 @@ def _create(store: Path, encoder: Any, settings: Settings) -> None:
     Store.create(store, encoder, keep_vectors=settings.keep_vectors).close()  # type: ignore[arg-type]
 
 
-def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress, notes: list[str]) -> Outcome:
+def _go_on(
+    path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress, notes: list[str], fill: Fill | None
+) -> Outcome:
+    if fill is not None:
+        return _filled(path, data, recipe, say, notes, fill)
     step = rows_per_batch(recipe.settings.batch, data.item_shape)
     skipped: list[tuple[str, str]] = []
     with Store.open(path, mode="a", log=False) as store:
@@ -350,6 +361,17 @@ def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress, n
             write_recipe(path, replace(recipe, finished=True))
         added = len(store) - before
         return _outcome(store, path, added, added, begin, skipped, notes)
+
+
+def _filled(path: Path, data: Source, recipe: Recipe, say: Progress, notes: list[str], fill: Fill) -> Outcome:
+    with Store.open(path) as store:
+        begin, before = position(store, recipe, data), len(store)
+    skipped = fill(data, recipe.settings, path, begin, say) if begin < data.rows else ()
+    if not recipe.finished:
+        write_recipe(path, replace(recipe, finished=True))
+    with Store.open(path) as store:
+        added = len(store) - before
+        return _outcome(store, path, added, added, begin, list(skipped), notes)
 
 
 def _batches(data: Source, step: int, skipped: list[tuple[str, str]], say: Progress) -> Iterator[Batch]:
