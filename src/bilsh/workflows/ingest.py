@@ -16,14 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.images import images
-from bilsh.descriptors.choice import DescriptorChoice, choose_descriptor
 from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdviceWarning, InvalidInputError
 from bilsh.store import Batch, Store
 from bilsh.store.ids import as_names
 from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
-from bilsh.workflows.describing import make_descriptor
+from bilsh.workflows.describing import descriptor_for, make_descriptor
 from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
 from bilsh.workflows.resuming import CHOSEN, adopted, position, rows_per_batch, same_settings, same_source
 from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension, is_image
@@ -155,7 +153,7 @@ def encode(
     notes: list[str] = []
     descriptor = None
     if source.is_dir():
-        choice = _choose_descriptor(source, settings, codebook, say)
+        choice = descriptor_for(source, settings, codebook, say)
         descriptor, codebook = choice.descriptor, choice.codebook
         notes += [] if settings.describe != CHOSEN else [" ".join(line.split()) for line in choice.lines()]
         settings = replace(
@@ -282,26 +280,6 @@ def _addition(
             data.paths, data.names = [source], [source.name]
         return data
     return ArraySource(source, key, ids=ids, id_column=id_column)
-
-
-def _choose_descriptor(
-    source: Path, settings: Settings, codebook: NDArray[np.float32] | None, say: Progress
-) -> DescriptorChoice:
-    name = None if settings.describe == CHOSEN else settings.describe
-    if codebook is not None:
-        if name not in (None, "vlad"):
-            raise InvalidInputError(f"a codebook belongs to --describe vlad; got {name!r}.")
-        name = "vlad"
-    folder = images(source, max_side=settings.max_side)
-    try:
-        return choose_descriptor(
-            folder, name, side=settings.side, centers=settings.centers or None, codebook=codebook,
-            seed=settings.seed, progress=say,
-        )  # fmt: skip
-    except InvalidInputError as error:
-        if name != "vlad":
-            raise
-        raise InvalidInputError(f"{error} (--centers, --codebook, or --describe hog.)") from None
 
 
 def _fitted(data: Source, settings: Settings, notes: list[str], say: Progress) -> Any:
