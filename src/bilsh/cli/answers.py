@@ -13,6 +13,7 @@ from bilsh.cli.words import for_users
 
 if TYPE_CHECKING:
     from bilsh.engines import Collection
+    from bilsh.search.results import Explanation
     from bilsh.store import Store
     from bilsh.workflows.queries import Found
 
@@ -32,6 +33,21 @@ def when(seconds: int | None) -> str:
     return "?" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
+def _promise(explanation: Explanation | None) -> dict[str, Any] | None:
+    known = explanation.promise if explanation else None
+    if known is None:
+        return None
+    return {
+        "target": known.target,
+        "k": known.k,
+        "recall": known.recall,
+        "interval": list(known.interval),
+        "queries": known.n_queries,
+        "source": known.source,
+        "time": known.time,
+    }
+
+
 def search_answer(found: Found, store: Store | Collection) -> Answer:
     """Tell the neighbours of every query: rank, id, distance, similarity with its interval."""
     from bilsh.workflows.telling import told_background, told_hits
@@ -39,6 +55,8 @@ def search_answer(found: Found, store: Store | Collection) -> Answer:
     hits, explanation = found.hits, found.hits.explain()
     band = store.background() if hits.quantity is not None and len(store) > 1 else None
     marks = None if band is None else band.stands_out(hits)
+    if explanation is not None and explanation.promise is not None:
+        show.note(f"note: {explanation.promise}")
     for message in explanation.notes if explanation else ():
         show.note(f"note: {for_users(message)}")
     answers: list[dict[str, Any]] = []
@@ -59,6 +77,7 @@ def search_answer(found: Found, store: Store | Collection) -> Answer:
         "items": len(store),
         "bits": store.n_bits,
         "mode": explanation.mode if explanation else None,
+        "promise": _promise(explanation),
         "quantity": hits.quantity,
         "confidence": hits.confidence,
         "background": told_background(band),
@@ -167,6 +186,7 @@ def describe_store(path: Path) -> Answer:
             "ids": store.id_kind,
             "keep_vectors": store.keep_vectors,
             "segments": len(store.segments),
+            "cells": store.n_cells,
             "bytes_on_disk": disk,
             "version": store.version,
             "versions": [v.version for v in versions],

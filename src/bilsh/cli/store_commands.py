@@ -163,6 +163,12 @@ def search(
             help="progressive and hamming rank by bits, asymmetric by the query's real values; auto takes the best."
         ),
     ] = "auto",
+    recall: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the nearest codes to find, 0.95 say, and read no more; see `bilsh index`."
+        ),
+    ] = None,
     radius: Annotated[int | None, typer.Option(min=0, help="All items within this many bits, not k.")] = None,
     rerank: Annotated[
         bool, typer.Option("--rerank", help="Order by exact distance (needs --keep-vectors).")
@@ -184,6 +190,7 @@ def search(
       bilsh search store/ --query photo.jpg --html found.html
       bilsh search store/ --query q.npy -k 5 --mode hamming --json
       bilsh search store/ --id 17 --radius 400
+      bilsh search store/ --query q.npy --recall 0.95
     """
     if (query is None) == (id_ is None):
         raise typer.BadParameter("give either --query FILE or --id ID.")
@@ -196,7 +203,7 @@ def search(
         check_folder(html)
     with queries.open_place(store) as opened:
         asked = queries.Asked(
-            query=query, key=key, ids=None if id_ is None else [id_], k=k, mode=mode, radius=radius,
+            query=query, key=key, ids=None if id_ is None else [id_], k=k, mode=mode, recall=recall, radius=radius,
             rerank=rerank, where=where, describe=describe, jobs=jobs,
         )  # fmt: skip
         found = queries.ask(opened, asked)

@@ -32,7 +32,7 @@ class Asked:
         Items of the store: find those like them.
     key : str, optional
         Which array of the query's file.
-    k, mode, radius, rerank
+    k, mode, radius, rerank, recall
         As in :meth:`bilsh.Store.search`.
     where : path, optional
         File of ids; only these items are searched.
@@ -52,6 +52,7 @@ class Asked:
     where: Path | None = None
     describe: str | None = None
     jobs: int = 1
+    recall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def ask(store: Store | Collection, asked: Asked) -> Found:
     """Search a store; ids in the answer are the caller's."""
     settings: dict[str, Any] = {
         "mode": asked.mode,
+        "recall": asked.recall,
         "radius": asked.radius,
         "rerank": asked.rerank,
         "n_jobs": asked.jobs,
