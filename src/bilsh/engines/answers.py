@@ -21,7 +21,7 @@ from bilsh.search.modes import Query, answer
 from bilsh.search.request import Request
 from bilsh.search.results import Matches, Neighbors
 from bilsh.search.scan import Ids, Memory, Scan, Tally
-from bilsh.search.searchable import Searchable, View
+from bilsh.search.searchable import View
 from bilsh.store.ids import as_names, as_strings
 from bilsh.theory.hits import WINDOW
 
@@ -55,16 +55,6 @@ class CandidateScan(Scan):
     def frequencies(self) -> NDArray[np.float64]:
         """How often each bit is 1 among all items."""
         return self.often
-
-
-class Asked(Searchable):
-    """A view as something to search."""
-
-    def __init__(self, view: View) -> None:
-        self._seen = view
-
-    def _view(self) -> View:
-        return self._seen
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from bilsh.codes import Codes
 from bilsh.encoders.coder import Coder
-from bilsh.engines.answers import Asked, Candidates, CollectionView
+from bilsh.engines.answers import Candidates, CollectionView
 from bilsh.engines.filters import Filter
 from bilsh.engines.spec import Capabilities, CodeSpec
 from bilsh.errors import InvalidInputError
 from bilsh.search.background import Background, background
 from bilsh.search.results import Matches, Neighbors
+from bilsh.search.searchable import Asked
 from bilsh.store.ids import Names, as_names, as_strings
 from bilsh.store.inputs import as_codes, as_metadata
 from bilsh.store.items import Items

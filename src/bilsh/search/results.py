@@ -227,7 +227,9 @@ class Neighbors(_Found):
 
     @cached_property
     def _told(self) -> Estimate | None:
-        return None if self.evidence is None else self.evidence.estimate(self.quantity, self.confidence)
+        if self.evidence is None:
+            return None
+        return self.evidence.estimate(self.quantity, self.confidence, identify=False)
 
     @property
     def similarity(self) -> Floats | None:
@@ -299,7 +301,9 @@ class Matches(_Found):
     def _told(self) -> list[Estimate] | None:
         if self.evidence is None:
             return None
-        return [evidence.estimate(self.quantity, self.confidence) for evidence in self.evidence]
+        return [
+            evidence.estimate(self.quantity, self.confidence, identify=False) for evidence in self.evidence
+        ]
 
     @property
     def similarity(self) -> list[Floats] | None:

@@ -37,19 +37,6 @@ class Recall:
     time: int
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """What :meth:`bilsh.Store.calibrate` measured; None where it does not apply.
-
-    Attributes
-    ----------
-    recall : Recall or None
-        Of searches by cells, where there are any.
-    """
-
-    recall: Recall | None
-
-
 class Arranging(View, Searchable):
     """What puts the items of a store into cells."""
 
@@ -97,22 +84,6 @@ class Arranging(View, Searchable):
             return 0
         with self._change() as change:
             return change.build_cells(n_cells, n_jobs=thread_count(n_jobs), progress=progress)
-
-    def calibrate(self, queries: Any = None) -> Calibrated:
-        """Measure anew how far a search must go for a promised recall; durable when it returns.
-
-        Parameters
-        ----------
-        queries : array (q, d) or (q, d_w, d_v), optional
-            Queries like those to come, a few hundred at least, none of them among the items; 2,000 of them are used.
-            Codes where the codes were made elsewhere. By default items of the store, each without itself: right where
-            queries are like items.
-
-        Returns
-        -------
-        Calibrated
-        """
-        return Calibrated(self._calibrate_recall(queries))
 
     def _calibrate_recall(self, queries: Any) -> Recall:
         if not self.n_cells:
