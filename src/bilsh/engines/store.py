@@ -98,7 +98,7 @@ class StoreCollection(Collection):
 
     def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
         ids = None if where is None else where.ids
-        found = self.search(codes=codes, k=k, mode="hamming", where=ids)
+        found = self.search(codes=codes, k=k, mode="progressive", delta=0.0, where=ids)
         return list(zip(found.ids, found.distances, strict=True))
 
     def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
