@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines lint types tests claims results choices test-slow torture stubs sanitize clang test-arm bench bench-quick clean
+.PHONY: setup demo test test-engines bench-engines lint types tests claims results choices test-slow torture stubs sanitize clang test-arm bench bench-quick clean
 
 setup: $(VENV)/.built
 
@@ -69,6 +69,10 @@ $(MILVUS)/.built: pyproject.toml
 	$(MILVUS)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(MILVUS)/bin/python -m pip install --quiet --group milvus-server
 	touch $@
+
+# The tables of docs/scale.md; minutes.
+bench-engines: setup $(VENV)/.engines $(MILVUS)/.built
+	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) PYTHONPATH=tests/engines $(BIN)/python tests/engines/engine_rates.py
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow

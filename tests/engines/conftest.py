@@ -5,14 +5,14 @@ that is missing skips its engine.
 """
 
 import pytest
-from engine_servers import NEEDS, milvus_server, postgres_server, require
+from engine_servers import NEEDS, milvus_server, postgres_folder, postgres_server, require
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
+def postgres():
     """URL of a PostgreSQL server that has pgvector to offer."""
     require("postgres")
-    with postgres_server(tmp_path_factory.mktemp("postgres")) as url:
+    with postgres_folder() as folder, postgres_server(folder) as url:
         yield url
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_servers import ALL, free_port, milvus_process, postgres_server, require
+from engine_servers import ALL, free_port, milvus_process, postgres_folder, postgres_server, require
 from test_conformance import near
 
 import bilsh
@@ -62,24 +62,30 @@ def test_copies_killed_at_random_moments(engine, request, source, tmp_path):
         assert same(destination.format(number), source) == 1285
 
 
-def test_a_killed_postmaster(source, tmp_path):
-    """kill -9 of the postmaster in the middle of a copy: one sentence; after a restart the copy goes on."""
+@pytest.fixture
+def data():
     require("postgres")
-    with postgres_server(tmp_path / "data") as url:
+    with postgres_folder() as folder:
+        yield folder
+
+
+def test_a_killed_postmaster(source, data):
+    """kill -9 of the postmaster in the middle of a copy: one sentence; after a restart the copy goes on."""
+    with postgres_server(data) as url:
         address = f"{url}&table=codes"
         killed = threading.Event()
 
         def kill(what, done, total):
             if what == "copying" and done >= 500 and not killed.is_set():
                 killed.set()
-                os.kill(int((tmp_path / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+                os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
 
         with pytest.raises(EngineError, match=r"no PostgreSQL answers at .* or it went away"):
             copying.copy(source, address, batch=50, progress=kill)
         with pytest.raises(EngineError, match="no PostgreSQL answers"):
             bilsh.open(address)
     time.sleep(1)
-    with postgres_server(tmp_path / "data") as url:
+    with postgres_server(data) as url:
         done = copying.copy(source, f"{url}&table=codes", batch=50)
         assert done.items == same(f"{url}&table=codes", source) == 1285
         assert done.resumed or done.written == 1285
@@ -138,17 +144,16 @@ def test_wrong_passwords_databases_and_rights(postgres):
         bilsh.open(postgres.replace("postgres:@", "reader:right@") + "&table=guarded")
 
 
-def test_a_wrong_password(tmp_path):
+def test_a_wrong_password(data):
     """A server that asks for passwords."""
-    require("postgres")
-    with postgres_server(tmp_path / "data") as url:
+    with postgres_server(data) as url:
         import psycopg
 
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("ALTER USER postgres PASSWORD 'right'")
-        rules = tmp_path / "data" / "pg_hba.conf"
+        rules = data / "pg_hba.conf"
         rules.write_text("local all all scram-sha-256\n")
-        process = int((tmp_path / "data" / "postmaster.pid").read_text().split()[0])
+        process = int((data / "postmaster.pid").read_text().split()[0])
         os.kill(process, signal.SIGHUP)
         time.sleep(0.5)
         with pytest.raises(EngineError, match="wrong password or unknown user"):

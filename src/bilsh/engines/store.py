@@ -194,6 +194,8 @@ def open_collection(address: Address, mode: Mode) -> StoreCollection:
     path = Path(address.rest)
     if not path.exists():
         raise DataNotFoundError(f"there is no store at {path}. Make one with `bilsh encode`.")
+    if path.is_dir() and not Store.exists(path):
+        raise DataNotFoundError(f"{path} holds no bilsh store. Make one with `bilsh encode`.")
     if not path.is_dir():
         raise InvalidInputError(
             f"{path} is a file; a store is a directory, and a FAISS collection is called faiss:{path}."

@@ -295,7 +295,7 @@ def _assumptions(
         f"a machine has {room / 2**30:.1f} GiB for codes and {cores} cores, and is as fast as this one when measured",
         "shards on several machines are asked at the same time and wait for each other; the network is not counted",
         "query times: one query, one thread, the quickest of five; exact unless a recall is named",
-        f"recall {recall:g}: measured on codes in clusters, within which a quarter of the bits differ; yours may differ",
+        f"recall {recall:g}: measured on codes in clusters, where a quarter of the bits differ; yours may differ",
         f"encoding: {'items of ' + str(dimension) + ' numbers, ' if dimension else ''}all cores, reading not counted",
         *(f"{rate.engine}: load by one connection" for rate in rates if rate.disk is None),
     )
