@@ -28,7 +28,7 @@ def test_help_of_every_command_has_an_example_and_the_common_options(name):
 def test_commands_are_those_of_the_documentation():
     assert list(COMMANDS) == [
         "encode", "add", "search", "delete", "info", "verify", "compact", "backup", "repair", "export", "import",
-        "copy", "plan", "advise", "datasets", "demo", "reproduce", "bench", "view",
+        "copy", "plan", "index", "graph", "duplicates", "advise", "datasets", "demo", "reproduce", "bench", "view",
     ]  # fmt: skip
 
 
