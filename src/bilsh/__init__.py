@@ -22,6 +22,7 @@ from bilsh.errors import (
 if TYPE_CHECKING:
     from bilsh import theory
     from bilsh.codes import hamming, pack, prefix, unpack
+    from bilsh.encoders.euclidean import EuclideanEncoder
     from bilsh.encoders.estimators import AngleEncoder, KernelEncoder, encoder_from_bytes, load_encoder
     from bilsh.encoders.features import RandomFourierFeatures
     from bilsh.encoders.presets import (
@@ -61,6 +62,7 @@ __all__ = [
     "EngineError",
     "Estimate",
     "Federation",
+    "EuclideanEncoder",
     "Hadamard",
     "IncompatibleCodesError",
     "Index",
@@ -100,6 +102,7 @@ _HOMES = {
     "codes": ("hamming", "pack", "prefix", "unpack"),
     "encoders.estimators": ("AngleEncoder", "KernelEncoder", "encoder_from_bytes", "load_encoder"),
     "engines.federation": ("Federation",),
+    "encoders.euclidean": ("EuclideanEncoder",),
     "estimates.intervals": ("Estimate", "bits_needed", "estimate"),
     "encoders.features": ("RandomFourierFeatures",),
     "encoders.presets": (

@@ -71,6 +71,8 @@ class Coder:
     """
 
     kind: ClassVar[str]
+    by_hamming: ClassVar[bool] = True
+    """Whether codes are compared by Hamming distance; else by what they stand for."""
 
     projection: LinearMap
     outputs: Integers

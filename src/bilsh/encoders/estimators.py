@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.encoders import neighbourhood
-from bilsh.encoders.base import Draws, Encoder
+from bilsh.encoders.base import Draws, Encoder, ProjectedEncoder
 from bilsh.encoders.coder import THRESHOLDS, TURN, AngleCoder, Coder, KernelCoder
 from bilsh.errors import CorruptEncoderError, InvalidInputError
 from bilsh.projections import PROJECTIONS, LinearMap, Projection
@@ -27,7 +27,7 @@ SIGN_DRAWS = 256
 """Random vectors over which moments of bilinear sign codes are averaged."""
 
 
-class AngleEncoder(Encoder):
+class AngleEncoder(ProjectedEncoder):
     r"""Codes whose Hamming distance tells the angle between centred descriptors (eq. 1; bilinear: eq. 6).
 
     Bit r is :math:`[w_r^\top (x - \mu) \ge 0]`. With dense projections two codes differ in a fraction
@@ -123,7 +123,7 @@ class AngleEncoder(Encoder):
         return self.coder_.offsets
 
 
-class KernelEncoder(Encoder):
+class KernelEncoder(ProjectedEncoder):
     r"""Codes whose Hamming distance tells a shift-invariant kernel (LSH-SIK, eq. 4; bilinear: eq. 8).
 
     Bit r is :math:`[\cos(w_r^\top x / \sigma + b_r) + t_r \ge 0]`. The defaults go past the paper: a scrambled,
