@@ -22,9 +22,10 @@ from bilsh.errors import (
 if TYPE_CHECKING:
     from bilsh import theory
     from bilsh.codes import hamming, pack, prefix, unpack
+    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
     from bilsh.encoders.euclidean import EuclideanEncoder
-    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder, encoder_from_bytes, load_encoder
     from bilsh.encoders.features import RandomFourierFeatures
+    from bilsh.encoders.loading import encoder_from_bytes, load_encoder
     from bilsh.encoders.presets import (
         bilinear_angle,
         blsh_sik,
@@ -102,7 +103,9 @@ _HOMES = {
     "codes": ("hamming", "pack", "prefix", "unpack"),
     "encoders.estimators": ("AngleEncoder", "KernelEncoder", "encoder_from_bytes", "load_encoder"),
     "engines.federation": ("Federation",),
+    "encoders.estimators": ("AngleEncoder", "KernelEncoder"),
     "encoders.euclidean": ("EuclideanEncoder",),
+    "encoders.loading": ("encoder_from_bytes", "load_encoder"),
     "estimates.intervals": ("Estimate", "bits_needed", "estimate"),
     "encoders.features": ("RandomFourierFeatures",),
     "encoders.presets": (

@@ -13,7 +13,6 @@ from bilsh import _native
 from bilsh.codes import as_codes
 from bilsh.encoders.base import Encoder, seed_sequence
 from bilsh.encoders.euclidean_coder import EuclideanCoder
-from bilsh.encoders.estimators import ENCODERS
 from bilsh.encoders.fitting import Sample, fitted_transform, with_angles
 from bilsh.encoders.neighbourhood import sample_rows
 from bilsh.errors import InvalidInputError, InvalidTypeError
@@ -35,9 +34,9 @@ class EuclideanEncoder(Encoder):
     r"""Learned codes whose asymmetric estimates tell Euclidean distances: ahead of others at equal bytes.
 
     An item belongs to the nearest of some centres C. Its matrix is rotated from both sides by that centre's own
-    rotations, :math:`R = W (X - C) V^\top`, learned from the covariances of rows and columns; vectors have one rotation.
-    Each coordinate is quantised by as many bits as its variance deserves. Beside them a code holds how large the error
-    :math:`|x - \hat x|` is at most, so that distances have a hard bound, and a number that corrects estimates.
+    rotations, :math:`R = W (X - C) V^\top`, learned from the covariances of rows and columns; vectors have one
+    rotation. Each coordinate is quantised by as many bits as its variance deserves. Beside them a code holds how large
+    the error :math:`|x - \hat x|` is at most, so that distances have a hard bound, and a correction of estimates.
 
     Codes are not compared with each other by Hamming distance: queries are descriptors, and searches rank by estimated
     distance. The bits stand in the order of their worth, so a prefix of a code is a code.
@@ -73,7 +72,8 @@ class EuclideanEncoder(Encoder):
 
     References
     ----------
-    Zhang and Zhou, "(2D)2PCA", Neurocomputing 2005. Gersho and Gray, "Vector quantization and signal compression", 1992.
+    Zhang and Zhou, "(2D)2PCA", Neurocomputing 2005. Gersho and Gray, "Vector quantization and signal compression",
+    1992.
 
     Examples
     --------
@@ -231,6 +231,3 @@ def _sample(X: Any, rng: np.random.Generator) -> Sample:
     apart = len(rest) * 3 // 8
     train, items = (rest[apart:], rest[:apart]) if apart >= ENOUGH_ITEMS else (rest, rest)
     return Sample(train, items, queries if n_queries else rest[:1], shape)
-
-
-ENCODERS[EuclideanCoder.kind] = EuclideanEncoder

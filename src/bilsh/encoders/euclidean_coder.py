@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from bilsh.encoders.calibration import Calibration
 
 Doubles = NDArray[np.float64]
-NOT_HAMMING = (
-    "codes of EuclideanEncoder are not compared by Hamming distance: their bytes hold numbers of different weight. "
-)
+NOT_HAMMING = "codes of EuclideanEncoder are not compared by Hamming distance: their bits differ in weight. "
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +71,9 @@ class EuclideanCoder(Coder):
     @cached_property
     def calibration(self) -> Calibration:
         """There is none."""
-        raise InvalidTypeError(NOT_HAMMING + "Search with an Index or a Store, and ask its hits for estimates.")
+        raise InvalidTypeError(
+            NOT_HAMMING + "Search with an Index or a Store, and ask its hits for estimates."
+        )
 
     def encode(self, X: Any, *, n_jobs: int | None = None) -> Bytes:
         """Encode descriptors (n, d) or (n, d_w, d_v); codes (n, n_bytes)."""
@@ -89,7 +89,7 @@ class EuclideanCoder(Coder):
 
     def exact(self, A: NDArray[Any], B: NDArray[Any]) -> Doubles:
         """Euclidean distances."""
-        return distances(A, B)
+        return distances(A, B, "euclidean")
 
     def truncated(self, n_bits: int) -> Self:
         """Return the coder of a prefix, in whole bytes; its codes are the prefixes of this one's codes."""

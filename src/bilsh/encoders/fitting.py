@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,9 @@ WORTH_IT = 0.005
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0, -0.5, -1.0)
 """How much of a squared error is added to estimates; the first is preferred where it makes no difference."""
 ERROR_RANGE = 16.0
+"""Errors from a sixteenth of the median to sixteen times it are told apart."""
+SMALLEST = 1e-32
+"""Width of a step where the data have no spread: far above the smallest float32."""
 K = 10
 HITS = 20
 """Hits of each sampled query from which angles of errors are learned."""
@@ -70,8 +74,8 @@ class Sample:
 def chosen_shape(sample: Sample, transform: str, n_bits: int) -> tuple[int, int] | None:
     """Shape of the matrices that a separable transform sees; None where a plain rotation is better.
 
-    Decided by the distortion that is left with so many bits around one centre. Long vectors are taken for matrices, since
-    nothing else is affordable.
+    Decided by the distortion that is left with so many bits around one centre. Long vectors are taken for matrices,
+    since nothing else is affordable.
     """
     shape = sample.shape
     if transform == "pca" or (transform == "auto" and shape is None and sample.d <= MOST_ROTATED):
@@ -82,9 +86,7 @@ def chosen_shape(sample: Sample, transform: str, n_bits: int) -> tuple[int, int]
     if transform == "klt" or sample.d > MOST_ROTATED or min(shape) == 1:
         return shape if min(shape) > 1 else (None if sample.d <= MOST_ROTATED else shape)
     D = sample.train - sample.train.mean(axis=0)
-    left = [
-        allocate(Covariance.of(D, each).frame(D).deviations, n_bits).distortion for each in (shape, None)
-    ]
+    left = [allocate(Covariance.of(D, each).frame(D).deviations, n_bits).distortion for each in (shape, None)]
     return None if left[1] < MUCH_BETTER * left[0] else shape
 
 
@@ -106,18 +108,18 @@ class Cell:
 
     @property
     def steps(self) -> Floats:
-        """Width of the cells of each coordinate; any for data without spread."""
-        deviations = self.frame.deviations[self.bits.used]
-        widths = STEPS[self.bits.depths] * np.where(deviations > 0, deviations, 1.0)
-        return np.maximum(widths, np.finfo(np.float32).tiny * 1e6).astype(np.float32)
+        """Width of the cells of each coordinate."""
+        widths = STEPS[self.bits.depths] * self.frame.deviations[self.bits.used]
+        return np.asarray(np.maximum(widths, SMALLEST), dtype=np.float32)
 
     def values(self, X: Floats) -> Floats:
         """Coordinates (n, m) that have bits."""
         return np.ascontiguousarray(coordinates_of(self.frame, X - self.centre)[:, self.bits.used])
 
 
-def learned_cells(sample: Sample, shape: tuple[int, int] | None, n_centres: int, n_bits: int,
-                  rng: np.random.Generator) -> list[Cell]:  # fmt: skip
+def learned_cells(
+    sample: Sample, shape: tuple[int, int] | None, n_centres: int, n_bits: int, rng: np.random.Generator
+) -> list[Cell]:
     """Centres, frames and bits; frames of few rows lean on what all centres have in common."""
     centres = centres_of(sample.train, n_centres, rng)
     nearest = nearest_centre(sample.train, centres)
@@ -192,9 +194,7 @@ def fitted_transform(
     for number in numbers:
         cells = learned_cells(sample, shape, number, n_bits, rng)
         seen = Errors.of(cells, sample.items, sample.queries)
-        share, recall = max(
-            ((share, seen.recall(share, near)) for share in SHARES), key=lambda pair: pair[1]
-        )
+        share, recall = max(((share, seen.recall(share, near)) for share in SHARES), key=lambda pair: pair[1])
         if best is not None and recall < best[1] + WORTH_IT:
             break
         best = (share, recall, cells, seen)
@@ -203,21 +203,25 @@ def fitted_transform(
     return assembled(best[2], best[3], shape, best[0], n_bytes)
 
 
-def assembled(cells: list[Cell], seen: Errors, shape: tuple[int, int] | None, share: float, n_bytes: int) -> TransformMap:  # fmt: skip
+def assembled(
+    cells: list[Cell], seen: Errors, shape: tuple[int, int] | None, share: float, n_bytes: int
+) -> TransformMap:
     """Put everything into the arrays that encode."""
     steps = [cell.steps for cell in cells]
     depths = [cell.bits.depths for cell in cells]
     typical = float(np.sqrt(np.median(seen.errors))) if len(seen.errors) else 0.0
     largest = float(np.sqrt(seen.lengths.max(initial=0.0) + seen.errors.max(initial=0.0)))
     typical = max(typical, 1e-6 * largest, 1e-30)
-    # The shortest and the longest r that codes can hold, and errors four times as large (squared) as any that were seen.
+    # The shortest and the longest r that codes can hold; squared errors up to four times those that were seen.
     halves = [np.square(step, dtype=np.float64) / 4 for step in steps]
     least = min(float(half.sum()) for half in halves)
-    most = max(float((half * (2.0**depth - 1) ** 2).sum()) for half, depth in zip(halves, depths, strict=True))
+    most = max(
+        float((half * (2.0**depth - 1) ** 2).sum()) for half, depth in zip(halves, depths, strict=True)
+    )
     spare = 4 * abs(share) * float(seen.errors.max(initial=0.0))
     least, most = (least, most + spare) if share >= 0 else (least - spare, most)
     used = [cell.bits.used for cell in cells]
-    frames: dict[str, NDArray[np.float32] | NDArray[np.int32] | None] = dict.fromkeys(("left", "right", "pairs", "basis"))
+    frames: dict[str, Any] = dict.fromkeys(("left", "right", "pairs", "basis"))
     if shape is None:
         parts = [np.asarray(cell.frame.basis)[each] for cell, each in zip(cells, used, strict=True)]
         frames["basis"] = np.ascontiguousarray(np.concatenate(parts), dtype=np.float32)
@@ -229,14 +233,16 @@ def assembled(cells: list[Cell], seen: Errors, shape: tuple[int, int] | None, sh
         frames["pairs"] = np.stack([flat // shape[1], flat % shape[1]], axis=1).astype(np.int32)
     return TransformMap(
         centres=np.stack([cell.centre for cell in cells]),
-        **frames,  # type: ignore[arg-type]
+        **frames,
         counts=np.array([len(each) for each in used], dtype=np.int32),
         coordinates=np.stack([cell.bits.order for cell in cells]),
         steps=np.concatenate(steps),
         depths=np.concatenate(depths),
-        errors=np.geomspace(typical / ERROR_RANGE, typical * ERROR_RANGE, ERROR_LEVELS - 1).astype(np.float32),
+        errors=np.geomspace(typical / ERROR_RANGE, typical * ERROR_RANGE, ERROR_LEVELS - 1).astype(
+            np.float32
+        ),
         add_least=float(np.float32(least)),
-        add_step=float(np.float32(max((most - least) / 65_000, np.finfo(np.float32).tiny * 1e6))),
+        add_step=float(np.float32(max((most - least) / 65_000, SMALLEST))),
         share=share,
         n_bytes=n_bytes,
     )

@@ -24,7 +24,21 @@ STEPS = np.array(
 """Width of the cells of the best uniform quantiser of a standard Gaussian, by its bits (Max, 1960)."""
 
 DISTORTIONS = np.array(
-    [1.0, 0.3634, 0.1188, 0.03744, 0.01154, 0.003490, 0.001040, 3.035e-4, 8.714e-5, 2.47e-5, 6.9e-6, 1.9e-6, 5.3e-7]
+    [
+        1.0,
+        0.3634,
+        0.1188,
+        0.03744,
+        0.01154,
+        0.003490,
+        0.001040,
+        3.035e-4,
+        8.714e-5,
+        2.47e-5,
+        6.9e-6,
+        1.9e-6,
+        5.3e-7,
+    ]
 )
 """Its mean squared error."""
 
@@ -77,14 +91,15 @@ class Allocation:
 def centres_of(X: Floats, n_centres: int, rng: np.random.Generator) -> Floats:
     """Means of clusters of the rows (k-means); fewer than asked for where clusters are empty."""
     if n_centres == 1:
-        return X.mean(axis=0, dtype=np.float64).astype(np.float32)[None]
+        return np.asarray(X.mean(axis=0, dtype=np.float64), dtype=np.float32)[None]
     from sklearn.cluster import KMeans
 
     seed = int(rng.integers(2**31))
     found = KMeans(n_centres, n_init=1, max_iter=KMEANS_ROUNDS, random_state=seed, tol=0.0)
     labels = _quietly(found.fit_predict, X)
     kept = np.unique(labels)
-    return np.stack([X[labels == label].mean(axis=0, dtype=np.float64) for label in kept]).astype(np.float32)
+    means = [X[labels == label].mean(axis=0, dtype=np.float64) for label in kept]
+    return np.asarray(means, dtype=np.float32)
 
 
 def _quietly(work: Any, X: Floats) -> NDArray[np.int32]:
@@ -126,7 +141,9 @@ class Covariance:
         """Return the mean of both, where the other one counts as much as a hundred rows."""
         own = self.n_rows / (self.n_rows + PRIOR_ROWS)
         return Covariance(
-            tuple(own * mine + (1 - own) * other for mine, other in zip(self.parts, prior.parts, strict=True)),
+            tuple(
+                own * mine + (1 - own) * other for mine, other in zip(self.parts, prior.parts, strict=True)
+            ),
             self.n_rows,
         )
 
@@ -146,7 +163,7 @@ def coordinates_of(frame: Frame, D: Floats) -> Floats:
         return D @ np.asarray(frame.basis, dtype=np.float32).T
     left, right = frame.left.astype(np.float32), frame.right.astype(np.float32)
     made = left @ D.reshape(len(D), left.shape[1], right.shape[1]) @ right.T
-    return made.reshape(len(D), -1)
+    return np.asarray(made.reshape(len(D), -1), dtype=np.float32)
 
 
 def _deviations(frame: Frame, D: Floats) -> Doubles:
@@ -164,7 +181,9 @@ def allocate(deviations: Doubles, n_bits: int) -> Allocation:
     variances = np.square(deviations[candidates])
     variances = variances[variances > variances.max(initial=0.0) * 1e-12]
     if len(variances) == 0:  # data without spread: one coordinate, of any width
-        return Allocation(candidates[:1], np.ones(1, dtype=np.int32), np.full(n_bits, -1, dtype=np.int32), 0.0)
+        return Allocation(
+            candidates[:1], np.ones(1, dtype=np.int32), np.full(n_bits, -1, dtype=np.int32), 0.0
+        )
     gains = DISTORTIONS[:-1] - DISTORTIONS[1:]
     heap = [(-variance * gains[0], i) for i, variance in enumerate(variances.tolist())]
     heapify(heap)

@@ -7,6 +7,8 @@
 
 namespace {
 
+using Frames = nb::typed<nb::tuple, bilsh::Plan, nb::ellipsis>;
+
 void check_input(const bilsh::TransformPlan& plan, const In<float, 2>& x) {
     require(x.shape(1) == plan.dimension(),
             "X has " + text(x.shape(1)) + " columns; this plan encodes " + text(plan.dimension()));
@@ -19,7 +21,7 @@ bilsh::CodeSet codes_of(const bilsh::TransformPlan& plan, const Slabs& slabs, co
     return set;
 }
 
-void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, const nb::tuple& frames, In<float, 2> centres,
+void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, const Frames& frames, In<float, 2> centres,
                         In<int32_t, 2> coordinates, In<float, 1> steps, In<int32_t, 1> depths, In<float, 1> errors, double add_least,
                         double add_step, double share, std::size_t n_bytes) {
     bilsh::TransformParts parts{centres.shape(0), centres.shape(1), coordinates.shape(1), n_bytes, &nearest, {}, centres.data(),

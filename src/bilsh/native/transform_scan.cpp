@@ -141,14 +141,17 @@ class Scan {
     float estimate(std::size_t query, std::size_t row) const {
         const Header header{set_.slabs[0].data + row * set_.slabs[0].bytes};
         const std::size_t centre = header.centre(weights_.n_centres);
-        const float* w = weights_.at(query, centre);
         float lane[bit_lanes] = {};
-        std::size_t skip = header_bytes;
-        for (const Slab& slab : set_.slabs) {
-            kernels_.transforms.add_real_weights(slab.data + row * slab.bytes + skip, slab.bytes - skip, w, lane);
-            w += 8 * (slab.bytes - skip);
-            skip = 0;
+        const std::uint8_t* bits = header.code + header_bytes;
+        if (set_.slabs.size() > 1) {
+            // Lanes count from the first bit of all, wherever slabs end.
+            thread_local std::vector<std::uint8_t> whole;
+            whole.clear();
+            for (const Slab& slab : set_.slabs)
+                whole.insert(whole.end(), slab.data + row * slab.bytes, slab.data + (row + 1) * slab.bytes);
+            bits = whole.data() + header_bytes;
         }
+        kernels_.transforms.add_real_weights(bits, plan_.bytes() - header_bytes, weights_.at(query, centre), lane);
         for (std::size_t half = bit_lanes / 2; half > 0; half /= 2)
             for (std::size_t l = 0; l < half; ++l) lane[l] += lane[l + half];
         const float add = plan_.add_step() * static_cast<float>(header.add());

@@ -1,8 +1,8 @@
 """A transform learned for each of some centres, and how many bits each of its coordinates gets.
 
-The paper's bilinear projection made to fit the data: for descriptors that are matrices the frame of a centre is a pair of
-rotations, R = W (X - C) V^T, the eigenvectors of the covariances of rows and columns (2D-PCA); for vectors it is a plain
-rotation. The layout of the codes stands in ``native/transform.h``.
+The paper's bilinear projection made to fit the data: for descriptors that are matrices the frame of a centre is a pair
+of rotations, R = W (X - C) V^T, the eigenvectors of the covariances of rows and columns (2D-PCA); for vectors it is a
+plain rotation. The layout of the codes stands in ``native/transform.h``.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class TransformMap(LinearMap):
     @property
     def whole_bytes(self) -> int:
         """Bytes of a whole code."""
-        return HEADER_BYTES + self.coordinates.shape[1] // 8
+        return HEADER_BYTES + int(self.coordinates.shape[1]) // 8
 
     @property
     def multiply_adds(self) -> int:
         """About how many multiply-adds an item costs."""
-        d = self.centres.shape[1]
+        d = int(self.centres.shape[1])
         m = int(self.counts.max(initial=1))
         frame = m * d if self.left is None or self.right is None else d * min(m, self.left.shape[1]) + m * 64
         return (d if self.n_centres == 1 else d * self.n_centres) + frame
@@ -99,9 +99,7 @@ class TransformMap(LinearMap):
     def spans(self) -> list[slice]:
         """Coordinates of each centre among all."""
         ends = np.cumsum(self.counts)
-        return [
-            slice(int(end - count), int(end)) for end, count in zip(ends, self.counts, strict=True)
-        ]
+        return [slice(int(end - count), int(end)) for end, count in zip(ends, self.counts, strict=True)]
 
     def frames(self) -> tuple[_native.Plan, ...]:
         """Return, for each centre, what makes the coordinates of x - centre."""
@@ -153,7 +151,18 @@ class TransformMap(LinearMap):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that was learned."""
-        names = ("centres", "left", "right", "pairs", "basis", "counts", "coordinates", "steps", "depths", "errors")
+        names = (
+            "centres",
+            "left",
+            "right",
+            "pairs",
+            "basis",
+            "counts",
+            "coordinates",
+            "steps",
+            "depths",
+            "errors",
+        )
         found = {name: getattr(self, name) for name in names}
         return {name: array for name, array in found.items() if array is not None}
 
@@ -169,10 +178,13 @@ class TransformMap(LinearMap):
     @classmethod
     def restore(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         """Rebuild the map; the compiled core checks that its parts fit together."""
-        names = ("left", "right", "pairs", "basis")
+        given: dict[str, Any] = {name: arrays.get(name) for name in ("left", "right", "pairs", "basis")}
+        needed: dict[str, Any] = {
+            name: arrays[name] for name in ("centres", "counts", "coordinates", "steps", "depths", "errors")
+        }
         made = cls(
-            **{name: arrays.get(name) for name in names},
-            **{name: arrays[name] for name in arrays if name not in names},
+            **given,
+            **needed,
             add_least=float(settings["add_least"]),
             add_step=float(settings["add_step"]),
             share=float(settings["share"]),

@@ -80,11 +80,13 @@ class Index(Searchable):
                 raise InvalidInputError(
                     "bits= is for codes without an encoder; the encoder knows what its bits are."
                 )
-            n_bits = calibration_of(encoder).n_bits
-            self.coder = getattr(encoder, "coder_", encoder)
-            if stored.shape[1] != -(-n_bits // 8):
+            coder = getattr(encoder, "coder_", encoder)
+            if getattr(coder, "by_hamming", True):
+                calibration_of(encoder)  # says what is wrong with an encoder that has none
+            self.coder = coder
+            if stored.shape[1] != self.coder.n_bytes:
                 raise InvalidInputError(
-                    f"codes of this encoder have {-(-n_bits // 8)} bytes; got {stored.shape[1]}. "
+                    f"codes of this encoder have {self.coder.n_bytes} bytes; got {stored.shape[1]}. "
                     "Were they made by another encoder?"
                 )
         self.ids: Ids = np.arange(len(stored)) if ids is None else _as_ids(ids, len(stored))

@@ -4,8 +4,9 @@ With :math:`\hat x` what a code stands for, e = |x - x_hat| and d_hat = |q - x_h
 
 .. math:: |q - x|^2 = \hat d^2 + e^2 - 2 \hat d e \cos\varphi,
 
-hence :math:`| |q - x| - \hat d | \le e`. Of items chosen at random cos phi is about 0; of hits it is not, since near items
-have errors like the query's. A sample of hits whose distances are known tells how cos phi is distributed, by d_hat / e.
+hence :math:`| |q - x| - \hat d | \le e`. Of items chosen at random cos phi is about 0; of hits it is not, since near
+items have errors like the query's. A sample of hits whose distances are known tells how cos phi is distributed, by
+d_hat / e.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class AngleTable:
     def cosine(self, ratios: Floats, probability: float) -> Floats:
         """Quantile of cos phi of hits with these d_hat / e."""
         at = np.stack([np.interp(probability, LEVELS, row) for row in self.quantiles])
-        return np.interp(ratios, self.ratios, at)
+        return np.asarray(np.interp(ratios, self.ratios, at))
 
     def to_array(self) -> Floats:
         """Return the table as one array."""
