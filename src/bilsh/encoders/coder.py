@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 TURN = 2 * np.pi
 THRESHOLDS = ("zero", "random")
+NOT_HAMMING = "codes of EuclideanEncoder are not compared by Hamming distance: their bits differ in weight. "
 
 
 @dataclass(frozen=True, eq=False)

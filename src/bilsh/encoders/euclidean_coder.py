@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
-from bilsh.encoders.coder import CODERS, Coder
+from bilsh.encoders.coder import CODERS, NOT_HAMMING, Coder
 from bilsh.encoders.neighbourhood import distances
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.projections.base import Bytes, Floats
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from bilsh.encoders.calibration import Calibration
 
 Doubles = NDArray[np.float64]
-NOT_HAMMING = "codes of EuclideanEncoder are not compared by Hamming distance: their bits differ in weight. "
 
 
 @dataclass(frozen=True, eq=False)

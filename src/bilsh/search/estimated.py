@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.codes import Codes, as_codes, check_widths
-from bilsh.encoders.euclidean_coder import NOT_HAMMING, EuclideanCoder
+from bilsh.encoders.coder import NOT_HAMMING
+from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.euclidean import DistanceEvidence
 from bilsh.search.modes import Query, reranked
