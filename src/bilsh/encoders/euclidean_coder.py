@@ -57,6 +57,11 @@ class EuclideanCoder(Coder):
             raise InvalidTypeError(f"transform codes need a transform; got {self.projection.kind!r}.")
         return self.projection
 
+    @property
+    def tells(self) -> bool:
+        """Whether Hamming distances between its codes mean something."""
+        return False
+
     @cached_property
     def compiled(self) -> _native.TransformPlan:
         """The compiled recipe."""
@@ -184,6 +189,12 @@ class EuclideanCoder(Coder):
         """Inverse of :meth:`learned`."""
         angles = AngleTable.from_array(arrays["angles_"]) if "angles_" in arrays else None
         return cls(**common, angles=angles, unit_norm=bool(fitted["unit_norm_"]))
+
+
+def require_hamming(coder: Coder, what: str) -> None:
+    """Refuse what counts differing bits, for codes whose bits differ in weight."""
+    if not coder.by_hamming:
+        raise InvalidInputError(NOT_HAMMING + what)
 
 
 CODERS[EuclideanCoder.kind] = EuclideanCoder

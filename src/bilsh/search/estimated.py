@@ -68,7 +68,7 @@ def search(
         With descriptors, see :func:`query_of`.
     coder : EuclideanCoder
     """
-    scan = Scan(segments, alive, coder.n_bits, request.threads, memory, Tally())
+    scan = Scan(segments, alive, coder.n_bits, request.threads, memory, Tally(), None)
     vectors = np.asarray(query.vectors)
     flat = np.ascontiguousarray(vectors.reshape(len(vectors), coder.n_features))
     wanted = min(request.wanted if request.reranks else request.k, max(1, scan.n_items))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bilsh.codes import Codes, as_codes, slab_widths
 from bilsh.encoders.calibration import calibration_of
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.euclidean_coder import require_hamming
 from bilsh.encoders.foreign import ForeignCoder
 from bilsh.errors import InvalidInputError
 from bilsh.search.cells import Cells, in_cells, number_of_cells
@@ -94,6 +95,7 @@ class Index(Searchable):
         order: Ids | None = None
         n_cells, threads = number_of_cells(cells, len(stored)), thread_count(n_jobs)
         if n_cells:
+            require_hamming(self.coder, "Leave cells= out: their centres are codes too.")
             order, self.cells = in_cells(stored, n_cells, n_jobs=threads)
             self.ids = self.ids[order]
         self.slabs: list[Codes] = _slabs(stored, order)

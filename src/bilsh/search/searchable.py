@@ -91,7 +91,9 @@ class View:
         """Find the neighbours of checked queries, by the ids of segments; and what there is to say of the filter."""
         alive, notes = filtered(self, where)
         if isinstance(self.coder, EuclideanCoder):
-            told = estimated.search(self.segments, alive, query, request, coder=self.coder, memory=self.memory)
+            told = estimated.search(
+                self.segments, alive, query, request, coder=self.coder, memory=self.memory
+            )
             return told, notes
         found = search(
             self.segments,

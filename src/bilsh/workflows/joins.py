@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.encoders.euclidean_coder import require_hamming
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.intervals import estimate_fractions, pair_ends
 from bilsh.search.modes import Query
@@ -73,6 +74,7 @@ def graph(
     jobs : int
     progress : callable (what, done, total), optional
     """
+    require_hamming(store.coder, "Search with ids= instead.")
     k = min(k, len(store) - 1)
     if k < 1:
         raise InvalidInputError(f"neighbours need two items; {store.path} holds {len(store)}.")
@@ -128,6 +130,7 @@ def duplicates(
     jobs : int
     progress : callable (what, done, total), optional
     """
+    require_hamming(store.coder, "There are no radii in bits for them.")
     if (radius is None) == (similarity is None):
         raise InvalidInputError("give either a radius in bits or a similarity.")
     if radius is None:
