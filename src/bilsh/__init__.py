@@ -62,8 +62,8 @@ __all__ = [
     "EncoderAdviceWarning",
     "EngineError",
     "Estimate",
-    "Federation",
     "EuclideanEncoder",
+    "Federation",
     "Hadamard",
     "IncompatibleCodesError",
     "Index",
@@ -101,9 +101,8 @@ __all__ = [
 # Loaded when first asked for: importing scikit-learn alone takes longer than answering a query.
 _HOMES = {
     "codes": ("hamming", "pack", "prefix", "unpack"),
-    "encoders.estimators": ("AngleEncoder", "KernelEncoder", "encoder_from_bytes", "load_encoder"),
-    "engines.federation": ("Federation",),
     "encoders.estimators": ("AngleEncoder", "KernelEncoder"),
+    "engines.federation": ("Federation",),
     "encoders.euclidean": ("EuclideanEncoder",),
     "encoders.loading": ("encoder_from_bytes", "load_encoder"),
     "estimates.intervals": ("Estimate", "bits_needed", "estimate"),
