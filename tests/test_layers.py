@@ -8,7 +8,7 @@ import bilsh
 
 ROOT = Path(bilsh.__file__).parent
 LAYERS = [
-    {"errors", "_native"},
+    {"errors", "types", "_native"},
     {"validation", "files"},
     {"theory", "codes", "datasets"},
     {"projections", "descriptors"},
@@ -89,9 +89,18 @@ def test_no_imports_in_a_circle():
 
 def test_the_top_level_is_short_and_modules_are_small():
     top = {path.stem for path in ROOT.glob("*.py")}
-    assert top == {"__init__", "errors", "validation", "files", "codes"}
+    assert top == {"__init__", "errors", "types", "validation", "files", "codes"}
     long = {name: n for name, path in modules().items() if (n := len(path.read_text().splitlines())) > 400}
     assert not long
+
+
+def test_a_name_of_a_type_means_one_thing():
+    homes = {}
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(("NDArray[", "Callable[")):
+                homes.setdefault(ast.unparse(node.targets[0]), set()).add((name, ast.unparse(node.value)))
+    assert not {type_: found for type_, found in homes.items() if len(found) > 1}
 
 
 def test_the_design_page_shows_the_tree_and_these_layers():

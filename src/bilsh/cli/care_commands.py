@@ -300,7 +300,7 @@ def import_(
     with Progress() as progress:
         done = import_codes(
             source, output, encoder=encoder, ids=ids, n_bits=bits, bits=MEANINGS[meaning],
-            highest_first=highest_first, trust=trust, progress=progress,
+            bitorder="big" if highest_first else None, trust=trust, progress=progress,
         )  # fmt: skip
     for message in done.notes:
         show.note(f"note: {message}")

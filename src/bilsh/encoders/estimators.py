@@ -17,10 +17,11 @@ from bilsh.encoders.base import Draws, Encoder
 from bilsh.encoders.coder import THRESHOLDS, TURN, AngleCoder, Coder, KernelCoder
 from bilsh.errors import CorruptEncoderError, InvalidInputError
 from bilsh.projections import PROJECTIONS, LinearMap, Projection
-from bilsh.projections.base import Floats, Integers
+from bilsh.projections.base import Integers
 from bilsh.projections.kernels import GAUSSIAN, kernel_named
 from bilsh.theory.sign_covariance import sign_moments
 from bilsh.theory.spread import BINS, SignSpread, SpectrumSpread
+from bilsh.types import Values
 from bilsh.validation import check_choice, check_positive, finite_blocks
 
 SIGN_DRAWS = 256
@@ -118,7 +119,7 @@ class AngleEncoder(Encoder):
         return self.coder_.mean
 
     @property
-    def offsets_(self) -> Floats:
+    def offsets_(self) -> Values:
         """-w_r . mean of every bit."""
         return self.coder_.offsets
 

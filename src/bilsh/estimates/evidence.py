@@ -8,10 +8,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.encoders.calibration import Calibration, Floats
+from bilsh.encoders.calibration import Calibration
 from bilsh.encoders.coder import Coder
 from bilsh.estimates.intervals import Estimate, estimate_fractions, pair_ends
 from bilsh.theory.hits import HitPosterior, posterior
+from bilsh.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

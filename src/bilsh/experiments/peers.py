@@ -15,8 +15,8 @@ from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.base import Rows
 from bilsh.experiments.retrieval import asymmetric_scores, fitted
 from bilsh.search.exact import top_k
+from bilsh.types import Values
 
-Floats = NDArray[np.float32]
 Found = NDArray[np.int64]
 
 K = 10
@@ -26,7 +26,7 @@ RABITQ_FACTORS = 8
 NEEDS_FAISS = "FAISS LSH, ITQ, RaBitQ and PQ are left out: they need faiss-cpu (pip install 'bilsh[bench]')."
 
 
-def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Floats, Floats]:
+def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Values, Values]:
     """Rows as float32 vectors, centred on the mean of the database: (queries, database)."""
     rows = np.asarray(X, dtype=np.float32).reshape(len(X), -1)
     order = np.random.default_rng(seed).permutation(len(rows))
@@ -35,47 +35,47 @@ def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Floats, Floats]:
     return queries - mean, database - mean
 
 
-def _kernel(Q: Floats, X: Floats, size: int, bandwidth: float, asymmetric: bool) -> Found:
+def _kernel(Q: Values, X: Values, size: int, bandwidth: float, asymmetric: bool) -> Found:
     encoder = fitted(bilsh.KernelEncoder(8 * size, bandwidth=bandwidth, random_state=0), X)
     codes = encoder.transform(X)
     return _nearest(encoder, Q, codes, asymmetric)
 
 
-def _angle(Q: Floats, X: Floats, size: int, bandwidth: float, asymmetric: bool) -> Found:
+def _angle(Q: Values, X: Values, size: int, bandwidth: float, asymmetric: bool) -> Found:
     encoder = fitted(bilsh.AngleEncoder(8 * size, random_state=0), X, None)
     return _nearest(encoder, Q, encoder.transform(X), asymmetric)
 
 
-def _nearest(encoder: Any, Q: Floats, codes: NDArray[np.uint8], asymmetric: bool) -> Found:
+def _nearest(encoder: Any, Q: Values, codes: NDArray[np.uint8], asymmetric: bool) -> Found:
     if not asymmetric:
         return np.asarray(top_k(encoder.transform(Q), codes, K).ids)
     return np.argsort(-asymmetric_scores(encoder, Q, codes), axis=1, kind="stable")[:, :K]
 
 
-def _signs(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _signs(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     if size != -(-X.shape[1] // 8):
         return None
     return np.asarray(top_k(pack(Q >= 0), pack(X >= 0), K).ids)
 
 
-def _searched(index: Any, Q: Floats, X: Floats) -> Found:
+def _searched(index: Any, Q: Values, X: Values) -> Found:
     optional("faiss", "Peers").omp_set_num_threads(1)
     index.train(X)
     index.add(X)
     return np.asarray(index.search(Q, K)[1])
 
 
-def _lsh(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found:
+def _lsh(Q: Values, X: Values, size: int, bandwidth: float) -> Found:
     return _searched(optional("faiss", "FAISS LSH").IndexLSH(X.shape[1], 8 * size), Q, X)
 
 
-def _itq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _itq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     if 8 * size > X.shape[1]:
         return None
     return _searched(optional("faiss", "ITQ").index_factory(X.shape[1], f"ITQ{8 * size},LSH"), Q, X)
 
 
-def _rabitq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _rabitq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     dims = 8 * (size - RABITQ_FACTORS)
     if not 8 <= dims <= X.shape[1]:
         return None
@@ -85,7 +85,7 @@ def _rabitq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
     return _searched(faiss.index_factory(X.shape[1], f"PCAR{dims},RaBitQ"), Q, X)
 
 
-def _pq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _pq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     d = X.shape[1]
     if size > d or len(X) < 256:
         return None
@@ -97,7 +97,7 @@ def _pq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
     return _searched(index, np.pad(Q, padding), np.pad(X, padding))
 
 
-Method = Callable[[Floats, Floats, int, float], Found | None]
+Method = Callable[[Values, Values, int, float], Found | None]
 
 METHODS: dict[str, Method] = {
     "ours: kernel, Hamming": lambda Q, X, size, b: _kernel(Q, X, size, b, False),

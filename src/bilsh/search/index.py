@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from bilsh.codes import Codes, as_codes, slab_widths
 from bilsh.encoders.calibration import calibration_of
 from bilsh.encoders.coder import Coder
-from bilsh.encoders.foreign import ForeignCoder
+from bilsh.encoders.foreign import BitPacking, ForeignCoder
 from bilsh.errors import InvalidInputError
 from bilsh.search.scan import Ids
 from bilsh.search.searchable import Searchable, View
@@ -33,6 +33,8 @@ class Index(Searchable):
     bits : None, "sign" or "sign of a rotation"
         What bits of codes that were made elsewhere are. "sign": bit r is [value r >= 0], so values can be queries.
         "sign of a rotation": besides, answers carry similarities.
+    bitorder : "little" or "big"
+        How such codes, those of queries too, are packed: "big" is what numpy.packbits does by default.
 
     Notes
     -----
@@ -58,15 +60,16 @@ class Index(Searchable):
         ids: ArrayLike | None = None,
         vectors: ArrayLike | None = None,
         bits: str | None = None,
+        bitorder: BitPacking = "little",
     ) -> None:
         stored = as_codes(codes, "codes")
         if encoder is None:
-            self.coder: Coder = ForeignCoder.of(8 * stored.shape[1], bits)
+            self.coder: Coder = ForeignCoder.of(8 * stored.shape[1], bits, bitorder)
             stored = self.coder.order.apply(stored) if self.coder.order else stored
         else:
-            if bits is not None:
+            if bits is not None or bitorder != "little":
                 raise InvalidInputError(
-                    "bits= is for codes without an encoder; the encoder knows what its bits are."
+                    "bits= and bitorder= are for codes without an encoder; the encoder knows what its bits are."
                 )
             n_bits = calibration_of(encoder).n_bits
             self.coder = getattr(encoder, "coder_", encoder)

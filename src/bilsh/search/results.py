@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bilsh.errors import InvalidInputError, optional
 from bilsh.estimates.evidence import Evidence
 from bilsh.estimates.intervals import Estimate
+from bilsh.types import Floats
 
-Floats = NDArray[np.float64]
 COLUMNS = ("query", "rank", "id", "distance", "similarity", "low", "high", "exact")
 SHOWN = 10
 """Queries and hits that a repr shows."""

@@ -34,7 +34,7 @@ class Settings:
     Attributes
     ----------
     bits, method, oversampling, seed
-        The encoder, see :data:`bilsh.workflows.ingest.METHODS`.
+        The encoder, see :data:`bilsh.encoders.presets.METHODS`.
     batch : int
         Most items per commit.
     keep_vectors : "float32", "float16" or None

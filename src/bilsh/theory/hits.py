@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError
+from bilsh.types import Floats
 
 __all__ = ["RANKS", "WINDOW", "HitPosterior", "HitSample", "posterior", "window_size"]
 
-Floats = NDArray[np.float64]
 EffectiveBits = Callable[[Floats], Floats]
 
 WINDOW = 101

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from math import prod
 from pathlib import Path
@@ -16,13 +15,11 @@ from numpy.typing import NDArray
 from bilsh.datasets.named import cache_folder
 from bilsh.descriptors.choice import DescriptorChoice, choose_descriptor
 from bilsh.errors import AssumptionWarning, InvalidInputError
+from bilsh.types import Progress, silent
 from bilsh.workflows.choice import EncoderChoice, choose_encoder
 from bilsh.workflows.curves import BitsCurve, CurvePoint, bits_curve
 from bilsh.workflows.recall import RANKINGS, Ranking
 from bilsh.workflows.sources import ArraySource, ImageSource
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 SAMPLE_BYTES = 256 << 20
 SAMPLE_IMAGES = 1024
@@ -193,7 +190,7 @@ def advice_cache() -> Path:
 
 
 def measured_choice(
-    X: Any, n_bits: int, *, of: int | None = None, seed: int = 0, progress: Progress | None = None
+    X: Any, n_bits: int, *, of: int | None = None, seed: int = 0, progress: Progress = silent
 ) -> EncoderChoice:
     """Choose the encoder for `bilsh encode` without a method: measured, and remembered in the user's cache.
 
@@ -207,13 +204,7 @@ def measured_choice(
     seed : int
     progress : callable (what, done, total), optional
     """
-    return choose_encoder(
-        X, n_bits, seed=seed, of=of, cache=advice_cache(), progress=_named(progress, "choosing the encoder")
-    )
-
-
-def _named(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
-    return None if progress is None else lambda done, total: progress(what, done, total)
+    return choose_encoder(X, n_bits, seed=seed, of=of, cache=advice_cache(), progress=progress)
 
 
 def advise(
@@ -229,7 +220,7 @@ def advise(
     pairs: float = 1e6,
     seed: int = 0,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Advice:
     """Measure what codes find on a sample of the data, and recommend the shortest that finds enough.
 
@@ -266,7 +257,7 @@ def advise(
     if path.is_dir():
         chosen = choose_descriptor(path, describe, seed=seed, progress=progress)
         images = ImageSource(path, chosen.descriptor, jobs=jobs)
-        X = images.sample(SAMPLE_IMAGES, _named(progress, "describing images"))
+        X = images.sample(SAMPLE_IMAGES, progress)
         rows, shape = images.rows, tuple(images.item_shape)
     else:
         source = ArraySource(path, key)
@@ -293,12 +284,11 @@ def _advise(
     confidence: float,
     pairs: float,
     seed: int,
-    progress: Progress | None,
+    progress: Progress,
 ) -> Advice:
     import bilsh
 
-    say = _named(progress, "measuring codes")
-    curve = bits_curve(X, until=recall, by=by, seed=seed, of=rows, cache=advice_cache(), progress=say)
+    curve = bits_curve(X, until=recall, by=by, seed=seed, of=rows, cache=advice_cache(), progress=progress)
     shortest = curve.shortest(recall, by)
     pick = shortest or curve.best(by)
     kind = bilsh.AngleEncoder if pick.encoder == "angle" else bilsh.KernelEncoder

@@ -8,7 +8,7 @@ again makes the same segments as one that was left alone.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from bilsh.errors import BilshError, DataNotFoundError, EncoderAdviceWarning, In
 from bilsh.store import Batch, Store
 from bilsh.store.ids import as_names
 from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
+from bilsh.types import Progress, silent
 from bilsh.workflows.describing import make_descriptor
 from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
 from bilsh.workflows.resuming import CHOSEN, adopted, position, rows_per_batch, same_settings, same_source
@@ -30,9 +31,6 @@ from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, che
 
 FIT_BYTES = 512 << 20
 FIT_IMAGES = 512
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 DEFAULT = "default"
 """The method that looks at the data and takes kernel or angle codes, see `bilsh advise`."""
@@ -87,7 +85,8 @@ def make_encoder(settings: Settings, X: Any, rows: int, say: Progress) -> tuple[
     if settings.oversampling is not None and not METHODS[name].oversampled:
         able = ", ".join(each for each, method in METHODS.items() if method.oversampled)
         raise InvalidInputError(f"oversampling is a setting of {able}; not of {name}.")
-    return METHODS[name].make(settings.bits, settings.oversampling or 1, settings.seed), notes
+    more = {} if settings.oversampling is None else {"oversampling": settings.oversampling}
+    return METHODS[name].make(settings.bits, random_state=settings.seed, **more), notes
 
 
 def encode(
@@ -99,7 +98,7 @@ def encode(
     id_column: str | None = None,
     codebook: NDArray[np.float32] | None = None,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Outcome:
     """Encode an array file or a folder of images into a new store, or go on with a run that was cut off.
 
@@ -125,7 +124,6 @@ def encode(
     -------
     Outcome
     """
-    say = progress or (lambda what, done, total: None)
     if settings.batch < 1:
         raise InvalidInputError(f"batch must be at least 1; got {settings.batch}.")
     if not source.exists():
@@ -144,11 +142,11 @@ def encode(
             raise InvalidInputError(
                 f"{store} was begun with another codebook. Leave --codebook out to go on."
             )
-        return _go_on(store, data, begun, jobs, say, [])
+        return _go_on(store, data, begun, jobs, progress, [])
     notes: list[str] = []
     descriptor = None
     if source.is_dir():
-        choice = _choose_descriptor(source, settings, codebook, say)
+        choice = _choose_descriptor(source, settings, codebook, progress)
         descriptor, codebook = choice.descriptor, choice.codebook
         notes += [] if settings.describe != CHOSEN else [" ".join(line.split()) for line in choice.lines()]
         settings = replace(
@@ -158,14 +156,12 @@ def encode(
             side=choice.side or settings.side,
         )
     data = _open(source, settings, descriptor, jobs, given, id_column)
-    say("fitting the encoder", 0, 1)
-    encoder = _fitted(data, settings, notes, say)
-    say("fitting the encoder", 1, 1)
+    encoder = _fitted(data, settings, notes, progress)
     _create(store, encoder, settings)
     book = codebook if isinstance(data, ImageSource) else None
     recipe = Recipe(settings, data.identity(), data.rows, isinstance(data, ImageSource), book)
     write_recipe(store, recipe)
-    return _go_on(store, data, recipe, jobs, say, notes)
+    return _go_on(store, data, recipe, jobs, progress, notes)
 
 
 def add(
@@ -178,7 +174,7 @@ def add(
     key: str | None = None,
     describe: str | None = None,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Outcome:
     """Add an array file, an image or a folder of images to a store, in one transaction: all of it or nothing.
 
@@ -196,7 +192,6 @@ def add(
     jobs : int
     progress : callable, optional
     """
-    say = progress or (lambda what, done, total: None)
     recipe = read_recipe(store)
     with open_store(store, "a") as target:
         if recipe is not None and not recipe.finished:
@@ -208,7 +203,7 @@ def add(
         _check_ids(data, target, upsert)
         check_dimension(target.coder.input_shape, data.item_shape, source)
         skipped: list[tuple[str, str]] = []
-        batches = _batches(data, rows_per_batch(8192, data.item_shape), skipped, say)
+        batches = _batches(data, rows_per_batch(8192, data.item_shape), skipped, progress)
         written = (target.upsert if upsert else target.add)(batches, n_jobs=jobs)
         return _outcome(target, store, len(target) - before, written, 0, skipped, [])
 
@@ -300,14 +295,17 @@ def _choose_descriptor(
 def _fitted(data: Source, settings: Settings, notes: list[str], say: Progress) -> Any:
     row_bytes = 4 * int(np.prod(data.item_shape))
     most = FIT_IMAGES if isinstance(data, ImageSource) else max(1000, FIT_BYTES // row_bytes)
-    X = data.sample(most)
+    X = data.sample(most, say)
     try:
         encoder, measured = make_encoder(settings, X, data.rows, say)
         notes += measured
+        say("fitting the encoder", 0, 1)
         # What suits the data was measured; a method chosen by name was chosen on purpose.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EncoderAdviceWarning)
-            return encoder.fit(X)
+            encoder.fit(X)
+        say("fitting the encoder", 1, 1)
+        return encoder
     except InvalidInputError:
         if isinstance(data, ArraySource):
             data.check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from bilsh.datasets.images import SUFFIXES, SkippedImage, images
 from bilsh.descriptors.folder import describe_image
 from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import InvalidInputError
+from bilsh.types import Progress, silent
 
 SAMPLED_AT_ONCE = 16
 """Images of a sample that are described between two reports of progress."""
@@ -56,7 +57,7 @@ class Source(Protocol):
     def read(self, start: int, stop: int) -> Piece:
         """Read items [start, stop)."""
 
-    def sample(self, rows: int) -> NDArray[Any]:
+    def sample(self, rows: int, progress: Progress = silent) -> NDArray[Any]:
         """Return at most `rows` items, evenly spread; all of them, mapped, where that is cheap."""
 
     def identity(self) -> dict[str, Any]:
@@ -110,7 +111,7 @@ class ArraySource:
         check_finite(X, self.path, start)
         return Piece(X, None if self.ids is None else self.ids[start:stop])
 
-    def sample(self, rows: int) -> NDArray[Any]:
+    def sample(self, rows: int, progress: Progress = silent) -> NDArray[Any]:
         """Return at most `rows` rows, evenly spread; a view of a mapped file."""
         step = -(-self.rows // rows)
         if isinstance(self._rows, np.ndarray):
@@ -164,18 +165,16 @@ class ImageSource:
         """Describe images [start, stop); those that cannot be read are named."""
         return self._describe(self.paths[start:stop], self.names[start:stop])
 
-    def sample(self, rows: int, progress: Callable[[int, int], None] | None = None) -> NDArray[Any]:
-        """Describe at most `rows` images, evenly spread; `progress` is called with how many are done, of how many."""
+    def sample(self, rows: int, progress: Progress = silent) -> NDArray[Any]:
+        """Describe at most `rows` images, evenly spread."""
         some = self.paths[:: -(-self.rows // rows)]
         parts = []
         for start in range(0, len(some), SAMPLED_AT_ONCE):
-            if progress is not None:
-                progress(start, len(some))
+            progress("describing some images", start, len(some))
             paths = some[start : start + SAMPLED_AT_ONCE]
             parts.append(self._describe(paths, [path.name for path in paths]).X)
         X = np.concatenate(parts)
-        if progress is not None:
-            progress(len(some), len(some))
+        progress("describing some images", len(some), len(some))
         if not len(X):
             raise InvalidInputError(f"none of {len(some)} images of {self.folder} could be described.")
         return X
