@@ -34,7 +34,9 @@ def verify(
         bool, typer.Option("--quick", help="Check sizes and headers only, not every byte.")
     ] = False,
 ) -> None:
-    """Check that every byte of a store is as it was written; exit code 3 names what is damaged.
+    """Check that every byte of a store is as it was written.
+
+    Damage is named, and is exit code 3.
 
     \b
     Examples:
@@ -87,7 +89,9 @@ def backup(
         typer.Option("--link", help="Hard-link files instead of copying them: quick, but damage is shared."),
     ] = False,
 ) -> None:
-    """Copy a store while others write to it; every copied byte is checked, and only what is new is copied.
+    """Copy a store while others write to it.
+
+    Every copied byte is checked; what an earlier backup has is not copied again.
 
     \b
     Examples:
@@ -118,7 +122,9 @@ def repair(
         Path | None, typer.Option(metavar="NEW", help="Make a new store of the segments that are whole.")
     ] = None,
 ) -> None:
-    """Bring a damaged store back to life; without options, read every byte and tell what there is.
+    """Bring a damaged store back to life.
+
+    Without options every byte is read, to tell which versions there are and which of them are whole.
 
     --to-version goes back to an earlier version, after checking every byte of it. --drop-damaged keeps the items
     of the newest version that are whole; the damaged store stays beside the new one, and the ids that were lost
@@ -126,7 +132,7 @@ def repair(
 
     \b
     Examples:
-      bilsh repair store/                  which versions there are, and which are whole
+      bilsh repair store/
       bilsh repair store/ --to-version 7
       bilsh repair store/ --drop-damaged
       bilsh repair store/ --salvage new/
@@ -228,7 +234,7 @@ def export(
         bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, instead of stopping.")
     ] = False,
 ) -> None:
-    """Write all codes and ids (fvecs: the kept vectors) for other programs.
+    """Write codes and ids, or kept vectors, for other programs.
 
     Beside them are put the encoder, checksums and, for stores of images, what describes a photograph.
 
@@ -241,7 +247,8 @@ def export(
     from bilsh.workflows.exports import export_codes
     from bilsh.workflows.queries import open_store
 
-    target = output or store.resolve().with_suffix(SUFFIX[to])
+    beside = store if store.name else store.resolve()
+    target = output or beside.with_name(beside.name + SUFFIX[to])
     with open_store(store) as opened, Progress() as progress:
         done = export_codes(opened, target, to, overwrite=force, skip_damaged=skip_damaged, progress=progress)
     what = "vectors" if to == "fvecs" else f"codes of {done.bits:,} bits"
@@ -285,7 +292,9 @@ def import_(
         typer.Option("--trust", help="The codes are those of the store's encoder, though no file says so."),
     ] = False,
 ) -> None:
-    """Put ready codes into a store, all of them or none: what `bilsh export` wrote, or codes made elsewhere.
+    """Put ready codes into a store: all of them, or none.
+
+    They are what `bilsh export` wrote, or codes made elsewhere.
 
     Do not import .faiss files from strangers: FAISS trusts its files.
 
@@ -293,8 +302,9 @@ def import_(
     Examples:
       bilsh import photos.faiss -o store/
       bilsh import codes.npy -o store/ --encoder my.encoder
-      bilsh import model_bits.npy -o store/ --ids ids.txt --meaning sign --highest-first
+      bilsh import bits.npy -o store/ --ids ids.txt --meaning sign
     """
+    from bilsh.cli.answers import question
     from bilsh.workflows.imports import import_codes
 
     with Progress() as progress:
@@ -306,7 +316,10 @@ def import_(
         show.note(f"note: {message}")
     show.result(
         {"items": done.items, "bits": done.bits, "store": str(output), "checked": done.checked},
-        [f"{done.items:,} codes of {done.bits:,} bits added to {show.clean(output)}"],
+        [
+            f"{done.items:,} codes of {done.bits:,} bits added to {show.clean(output)}",
+            f"next: {question(output)}",
+        ],
     )
 
 

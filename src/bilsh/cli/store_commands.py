@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -23,7 +23,14 @@ def encode(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="STORE", help="Directory of the store.")],
     bits: Annotated[int, typer.Option(min=1, help="Length of a code.")] = 4096,
-    method: Annotated[Method, typer.Option(help="How codes are made; default: by the data.")] = "default",
+    method: Annotated[
+        Method,
+        typer.Option(
+            metavar="METHOD",
+            help="default measures whether kernel or angle codes find more; "
+            f"or {', '.join(get_args(Method)[1:-1])} or {get_args(Method)[-1]}.",
+        ),
+    ] = "default",
     oversampling: Annotated[
         int | None, typer.Option(min=1, help="m of Algorithm 1 (bilinear methods); 5 in the paper.")
     ] = None,
@@ -65,8 +72,9 @@ def encode(
       bilsh encode photos/ -o store/ --describe mynet:embed
       bilsh encode x.npy -o store/ --keep-vectors --ids names.txt
       bilsh encode table.csv -o store/ --id-column sku
-      bilsh encode glove.hdf5 --key train -o store/ --method blsh-sik --oversampling 5
+      bilsh encode glove.hdf5 --key train -o store/ --method blsh-sik
     """
+    from bilsh.cli.answers import question
     from bilsh.datasets.files import read_npy
     from bilsh.store.recipe import Settings
     from bilsh.workflows import ingest
@@ -81,7 +89,7 @@ def encode(
             source, output, settings,
             ids=ids, id_column=id_column, codebook=centres, jobs=jobs, progress=progress,
         )  # fmt: skip
-    _show_added(done, f"bilsh search {show.shell(output)} --query FILE")
+    _show_added(done, question(output))
 
 
 def add(
@@ -157,10 +165,11 @@ def search(
         Path | None, typer.Option(help="Also write a page with the answer, and thumbnails of images.")
     ] = None,
     key: Key = None,
+    id_column: IdColumn = None,
     describe: OwnFunction = None,
     jobs: Jobs = 1,
 ) -> None:
-    """Find the nearest items, with the similarity that their codes tell and its 95 % interval.
+    """Find the nearest items, how similar they are, and how sure.
 
     \b
     Examples:
@@ -179,8 +188,8 @@ def search(
         check_folder(html)
     with queries.open_store(store) as opened:
         asked = queries.Asked(
-            query=query, key=key, ids=None if id_ is None else [id_], k=k, mode=mode, radius=radius,
-            rerank=rerank, where=where, describe=describe, jobs=jobs,
+            query=query, key=key, id_column=id_column, ids=None if id_ is None else [id_], k=k, mode=mode,
+            radius=radius, rerank=rerank, where=where, describe=describe, jobs=jobs,
         )  # fmt: skip
         found = queries.ask(opened, asked)
         data, lines = search_answer(found, opened)

@@ -96,13 +96,15 @@ class Advice:
             },
         }
 
-    def lines(self, source: str | Path) -> list[str]:
+    def lines(self, source: str | Path, options: str = "") -> list[str]:
         """Say the advice in words, for a terminal.
 
         Parameters
         ----------
         source : path
             What the advice is about, as the next command shall name it.
+        options : str
+            What else that command needs to read the source.
         """
         curve, pick, times = self.curve, self.pick, self.pick.times
         among = (
@@ -138,7 +140,7 @@ class Advice:
             seconds = self.encode_seconds_per_million
             lines.append(
                 "time         on this machine, one thread, an exact search of the sample as 1: Hamming "
-                f"{times.hamming:.2g}, asymmetric {times.asymmetric:.2g}, re-ranked {times.reranked:.2g}; "
+                f"{_ratio(times.hamming)}, asymmetric {_ratio(times.asymmetric)}, re-ranked {_ratio(times.reranked)}; "
                 f"encoding a million items {seconds:,.{0 if seconds >= 10 else 1}f} s"
             )
         hold = self.assumptions
@@ -152,7 +154,7 @@ class Advice:
             f"{hold['lemma_1']:.0%}, Theorem 2 for {hold['theorem_2']:.0%}, Theorem 3 for {hold['theorem_3']:.0%}; "
             "bilsh's estimates are exact and need none of them",
             f"next         bilsh encode {shlex.quote(str(source))} -o store/ --bits {pick.n_bits} "
-            f"--method {pick.encoder}{keep}{describe}",
+            f"--method {pick.encoder}{keep}{describe}{options}",
         ]
 
     def _with_vectors(self) -> list[str]:
@@ -177,6 +179,10 @@ def _row(curve: BitsCurve, length: int) -> str:
             at = point.at_10
             row += f"{'':{gap}}{at.hamming:>7.3f} {at.asymmetric:>10.3f} {at.reranked:>9.3f}"
     return row
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2g}" if value < 100 else f"{value:,.0f}"
 
 
 def _size(n_bytes: float) -> str:
@@ -211,6 +217,7 @@ def advise(
     path: Path,
     *,
     key: str | None = None,
+    id_column: str | None = None,
     recall: float = WANTED_RECALL,
     keep_vectors: bool = False,
     by: Ranking | None = None,
@@ -230,6 +237,8 @@ def advise(
         Array file, or folder of images.
     key : str, optional
         Which array of an .npz, HDF5 or Parquet file.
+    id_column : str, optional
+        Column or array of the file that holds ids, and is no data.
     recall : float
         Wanted share of the 10 exact nearest neighbours.
     keep_vectors : bool
@@ -255,12 +264,16 @@ def advise(
         raise InvalidInputError(f"by must be one of {', '.join(RANKINGS)}; got {by!r}.")
     chosen = None
     if path.is_dir():
+        if (key, id_column) != (None, None):
+            raise InvalidInputError(
+                f"{path} is a folder of images; --key and --id-column are for array files."
+            )
         chosen = choose_descriptor(path, describe, seed=seed, progress=progress)
         images = ImageSource(path, chosen.descriptor, jobs=jobs)
         X = images.sample(SAMPLE_IMAGES, progress)
         rows, shape = images.rows, tuple(images.item_shape)
     else:
-        source = ArraySource(path, key)
+        source = ArraySource(path, key, id_column=id_column)
         rows, shape = source.rows, source.item_shape
         if rows < 3:
             raise InvalidInputError(f"{path} has {rows} rows; advice needs at least 3.")

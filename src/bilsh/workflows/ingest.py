@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 
 from bilsh.datasets.images import images
 from bilsh.descriptors.choice import DescriptorChoice, choose_descriptor
-from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdviceWarning, InvalidInputError
 from bilsh.store import Batch, Store
-from bilsh.store.ids import as_names
 from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
 from bilsh.types import Progress, silent
 from bilsh.workflows.describing import make_descriptor
-from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
+from bilsh.workflows.opening import check_ids, check_settings, given_ids, open_addition, open_source
+from bilsh.workflows.queries import open_store
 from bilsh.workflows.resuming import CHOSEN, adopted, position, rows_per_batch, same_settings, same_source
-from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension, is_image
+from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension
 
 FIT_BYTES = 512 << 20
 FIT_IMAGES = 512
@@ -128,7 +127,8 @@ def encode(
         raise InvalidInputError(f"batch must be at least 1; got {settings.batch}.")
     if not source.exists():
         raise DataNotFoundError(f"{source} does not exist. Check the path.")
-    given = _given_ids(source, ids, id_column)
+    given = given_ids(source, ids, id_column)
+    check_settings(source, settings, codebook)
     begun = read_recipe(store)
     if begun is not None:
         same = adopted(settings, begun.settings)
@@ -136,7 +136,7 @@ def encode(
         descriptor = (
             make_descriptor(same, begun.codebook, asked=settings.describe) if source.is_dir() else None
         )
-        data = _open(source, same, descriptor, jobs, given, id_column)
+        data = open_source(source, same, descriptor, jobs, given, id_column)
         same_source(begun, data, source, store)
         if codebook is not None and (begun.codebook is None or not np.array_equal(codebook, begun.codebook)):
             raise InvalidInputError(
@@ -155,7 +155,7 @@ def encode(
             centers=choice.centers or settings.centers,
             side=choice.side or settings.side,
         )
-    data = _open(source, settings, descriptor, jobs, given, id_column)
+    data = open_source(source, settings, descriptor, jobs, given, id_column)
     encoder = _fitted(data, settings, notes, progress)
     _create(store, encoder, settings)
     book = codebook if isinstance(data, ImageSource) else None
@@ -199,8 +199,10 @@ def add(
                 f"{store} is not finished: run the `bilsh encode` that began it again first, so that it can go on."
             )
         before = len(target)
-        data = _addition(source, recipe, key, describe, jobs, _given_ids(source, ids, id_column), id_column)
-        _check_ids(data, target, upsert)
+        data = open_addition(
+            source, recipe, key, describe, jobs, given_ids(source, ids, id_column), id_column
+        )
+        check_ids(data, target, upsert)
         check_dimension(target.coder.input_shape, data.item_shape, source)
         skipped: list[tuple[str, str]] = []
         batches = _batches(data, rows_per_batch(8192, data.item_shape), skipped, progress)
@@ -208,77 +210,11 @@ def add(
         return _outcome(target, store, len(target) - before, written, 0, skipped, [])
 
 
-def _given_ids(source: Path, ids: Path | None, id_column: str | None) -> list[Any] | None:
-    if ids is not None and id_column is not None:
-        raise InvalidInputError("give the ids in a file (--ids) or as a column (--id-column), not both.")
-    if (ids is not None or id_column is not None) and (source.is_dir() or is_image(source)):
-        raise InvalidInputError("images go by their path; --ids and --id-column are for array files.")
-    return None if ids is None else as_new_ids(read_ids(ids))
-
-
-def _check_ids(data: Source, target: Store, upsert: bool) -> None:
-    """Bring the ids of a source into the kind that the store has; refuse a source that lacks them."""
-    if not isinstance(data, ArraySource):
-        return
-    if data.ids is not None:
-        data.ids = parse_ids(target, list(data.ids)) if target.id_kind else data.ids
-    elif upsert:
-        raise InvalidInputError("to replace items their ids are needed: give --ids FILE or --id-column NAME.")
-    elif target.id_kind == "str":
-        raise InvalidInputError(
-            f"the items of {target.path} have names; give one name per row with --ids FILE or --id-column NAME."
-        )
-
-
-def _open(
-    source: Path,
-    settings: Settings,
-    descriptor: Descriptor | None,
-    jobs: int,
-    ids: list[Any] | None,
-    id_column: str | None,
-) -> Source:
-    if descriptor is not None:
-        return ImageSource(source, descriptor, max_side=settings.max_side, jobs=jobs)
-    data = ArraySource(source, settings.key, ids=ids, id_column=id_column)
-    if data.ids is not None:
-        as_names(data.ids, None)  # refuses doubles and empty names before a store is made
-    return data
-
-
-def _addition(
-    source: Path,
-    recipe: Recipe | None,
-    key: str | None,
-    describe: str | None,
-    jobs: int,
-    ids: list[Any] | None,
-    id_column: str | None,
-) -> ArraySource | ImageSource:
-    if source.is_dir() or is_image(source):
-        if recipe is None or not recipe.images:
-            raise InvalidInputError(
-                f"{source} holds images, but the store was not made from images: describe them yourself and add an "
-                "array file."
-            )
-        folder = source if source.is_dir() else source.parent
-        descriptor = make_descriptor(recipe.settings, recipe.codebook, asked=describe)
-        data = ImageSource(folder, descriptor, max_side=recipe.settings.max_side, jobs=jobs)
-        if not source.is_dir():
-            if not source.is_file():
-                raise DataNotFoundError(f"{source} does not exist. Check the path.")
-            data.paths, data.names = [source], [source.name]
-        return data
-    return ArraySource(source, key, ids=ids, id_column=id_column)
-
-
 def _choose_descriptor(
     source: Path, settings: Settings, codebook: NDArray[np.float32] | None, say: Progress
 ) -> DescriptorChoice:
     name = None if settings.describe == CHOSEN else settings.describe
     if codebook is not None:
-        if name not in (None, "vlad"):
-            raise InvalidInputError(f"a codebook belongs to --describe vlad; got {name!r}.")
         name = "vlad"
     folder = images(source, max_side=settings.max_side)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,8 +30,8 @@ class Asked:
         Array file of (n, d), (n, d_w, d_v) or a single (d,); or an image. Either this or `ids` is given.
     ids : list of str, optional
         Items of the store: find those like them.
-    key : str, optional
-        Which array of the query's file.
+    key, id_column : str, optional
+        Which array of the query's file, and which column of it names the queries.
     k, mode, radius, rerank
         As in :meth:`bilsh.Store.search`.
     where : path, optional
@@ -44,6 +45,7 @@ class Asked:
     query: Path | None = None
     ids: list[str] | None = None
     key: str | None = None
+    id_column: str | None = None
     k: int = 10
     mode: Mode = "auto"
     radius: int | None = None
@@ -94,12 +96,15 @@ def ask(store: Store, asked: Asked) -> Found:
         hits: Neighbors | Matches = store.search(k=asked.k, ids=ids, **settings)
         names = [str(item) for item in ids]
     else:
+        from bilsh.datasets.arrays import read_column
         from bilsh.workflows.sources import is_image
 
-        Q = query_items(store, asked.query, asked.key, describe=asked.describe)
+        Q = query_items(store, asked.query, asked.key, id_column=asked.id_column, describe=asked.describe)
         by_code = _are_codes(store, Q)
         hits = store.search(None if by_code else Q, asked.k, codes=Q if by_code else None, **settings)
         names = [str(asked.query)] if is_image(asked.query) else [str(row) for row in range(len(Q))]
+        if asked.id_column is not None:
+            names = [str(name) for name in read_column(asked.query, asked.id_column)]
     return Found(hits, names)
 
 
@@ -117,7 +122,12 @@ def _check_without_vectors(store: Store, asked: Asked) -> None:
 
 
 def query_items(
-    store: Store, path: Path, key: str | None = None, *, describe: str | None = None
+    store: Store,
+    path: Path,
+    key: str | None = None,
+    *,
+    id_column: str | None = None,
+    describe: str | None = None,
 ) -> NDArray[Any]:
     """Read queries (n, ...) from a file: rows of an array, or a photograph described as the store's images were."""
     from bilsh.datasets.arrays import open_rows
@@ -140,7 +150,7 @@ def query_items(
         if isinstance(found, SkippedImage):
             raise InvalidInputError(f"{path}: {found.reason}.")
         return found[None]
-    items = np.asarray(open_rows(path, key)[:])
+    items = np.asarray(open_rows(path, key, ids=id_column)[:])
     if items.ndim == 1:
         items = items[None]
     if items.ndim not in (2, 3) or 0 in items.shape:
@@ -191,14 +201,14 @@ def parse_ids(store: Store, ids: list[Any]) -> list[Any]:
 
 def as_new_ids(ids: list[Any]) -> list[Any]:
     """Turn ids for a new store into integers where every one of them is written as one, else into strings."""
-    if all(isinstance(item, int) or _INTEGER.fullmatch(item) for item in ids):
+    if all(isinstance(item, Integral) or _INTEGER.fullmatch(item) for item in ids):
         return _integers(ids, "ids that are numbers must be integers")
     return [str(item) for item in ids]
 
 
 def _integers(ids: list[Any], rule: str) -> list[int]:
     for item in ids:
-        if not isinstance(item, int) and not _INTEGER.fullmatch(item):
+        if not isinstance(item, Integral) and not _INTEGER.fullmatch(item):
             raise InvalidInputError(f"{rule}; got {item!r}.")
     numbers = [int(item) for item in ids]
     for number in numbers:
