@@ -122,8 +122,8 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
         raise InvalidTypeError(f"X must hold real numbers; got dtype {X.dtype}.")
     if X.ndim not in (2, 3):
         raise InvalidInputError(
-            f"X must have 2 dimensions (n, d) or 3 (n, d_w, d_v); got shape {X.shape}. "
-            "Reshape your data using X.reshape(1, -1) if it is a single descriptor."
+            f"X must have 2 dimensions (n, d) or 3 (n, d_w, d_v); got shape {X.shape}. Reshape your data using "
+            + ("X.reshape(1, -1) if it is a single descriptor." if X.ndim < 2 else "X.reshape(len(X), -1).")
         )
     if 0 in X.shape[1:]:
         raise InvalidInputError(

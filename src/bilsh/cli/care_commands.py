@@ -11,7 +11,7 @@ from bilsh.cli import show
 from bilsh.cli.options import Commands, IdFile, StorePath
 from bilsh.cli.progress import Progress
 from bilsh.cli.words import for_users
-from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.errors import DataNotFoundError
 
 MEANINGS = {"unknown": None, "sign": "sign", "rotation": "sign of a rotation"}
 
@@ -170,7 +170,7 @@ def _salvage(store: Path, new: Path) -> Found:
 def _go_back(store: Path, version: int) -> Found:
     from bilsh.store import Store
 
-    _check_kept(version, _kept(store))
+    _check_store(store)
     newest = Store.repair(store, version)
     return {"version": newest, "from": version}, [f"version {newest} has the content of version {version}"]
 
@@ -178,7 +178,7 @@ def _go_back(store: Path, version: int) -> Found:
 def _drop_damaged(store: Path) -> Found:
     from bilsh.workflows.rescue import drop_damaged
 
-    _kept(store)
+    _check_store(store)
     with Progress() as progress:
         done = drop_damaged(store, progress=progress)
     lines = [
@@ -196,7 +196,7 @@ def _check_versions(store: Path) -> Found:
     from bilsh.cli.answers import when
     from bilsh.workflows.rescue import check_versions
 
-    _kept(store)
+    _check_store(store)
     versions = check_versions(store)
     rows = [
         (v.version, when(v.time), "?" if v.items is None else f"{v.items:,}", for_users(v.problem or "ok"))
@@ -206,21 +206,13 @@ def _check_versions(store: Path) -> Found:
     return {"versions": [asdict(v) for v in versions]}, lines
 
 
-def _kept(store: Path) -> list[int]:
+def _check_store(store: Path) -> None:
     from bilsh.store import Store
 
-    kept = [version.version for version in Store.versions(store)]
-    if not kept:
+    if not Store.versions(store):
         raise DataNotFoundError(
             f"{store} holds no version of a store. Where its segments are still there, --salvage may save them."
         )
-    return kept
-
-
-def _check_kept(version: int, kept: list[int]) -> None:
-    if version not in kept:
-        why = "is no longer kept" if 0 < version < max(kept) else "never was"
-        raise InvalidInputError(f"version {version} {why}; there are {', '.join(map(str, kept))}.")
 
 
 def export(

@@ -69,16 +69,28 @@ class Evidence:
         """Whether intervals are those of pairs: nothing was sampled, and the model alone does not hold."""
         return not self.sampled and self.calibration.similarity != "cosine"
 
+    def similarity(self, confidence: float) -> tuple[Floats, Floats]:
+        """Return the similarity of each hit and its interval, and nothing that costs more."""
+        calibration = self.calibration
+        middle, ends = self._fractions(confidence)
+        low, high = calibration.primary(ends[..., 0]), calibration.primary(ends[..., 1])
+        kind = calibration.similarity
+        return calibration.convert(calibration.primary(middle), kind), calibration.pair(low, high, kind)
+
     def estimate(self, of: str | None, confidence: float) -> Estimate:
         """Turn the evidence into a quantity with its interval."""
+        return estimate_fractions(*self._fractions(confidence), self.coder, of=of)
+
+    def _fractions(self, confidence: float) -> tuple[Floats, Floats]:
+        """Expected fraction (q, k) of differing bits of each hit, and the ends (q, k, 2) of its interval."""
         if self.per_pair:
             own = np.take_along_axis(np.clip(self.fractions, 0.0, 1.0), self.picked, axis=1)
-            return estimate_fractions(own, pair_ends(own, self.coder, confidence), self.coder, of=of)
-        made = self.posterior()
-        middle, ends = made.answer(confidence)
-        middle = np.take_along_axis(middle, self.picked, axis=1)
-        ends = np.take_along_axis(ends, self.picked[..., None], axis=1)
-        return estimate_fractions(middle, ends, self.coder, of=of)
+            return own, pair_ends(own, self.coder, confidence)
+        middle, ends = self.posterior().answer(confidence)
+        return (
+            np.take_along_axis(middle, self.picked, axis=1),
+            np.take_along_axis(ends, self.picked[..., None], axis=1),
+        )
 
     def take(self, order: NDArray[np.int64]) -> Self:
         """Return the evidence of those hits of each query that `order` names."""

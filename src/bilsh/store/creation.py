@@ -52,7 +52,7 @@ def first_version(writer: Writer, coder: Coder, keep_vectors: VectorKind | None,
     return snapshot
 
 
-def coder_for(encoder: Any, n_bits: int | None, bits: str | None, bitorder: BitPacking) -> Coder:
+def coder_for(encoder: Any, n_bits: int | None, bits: str | None, bitorder: BitPacking = "little") -> Coder:
     """Coder of a new store: the encoder's, or a stand-in for codes that are made elsewhere."""
     if encoder is None:
         if n_bits is None:
@@ -64,5 +64,7 @@ def coder_for(encoder: Any, n_bits: int | None, bits: str | None, bitorder: BitP
         )
     coder = getattr(encoder, "coder_", encoder)
     if not isinstance(coder, Coder):
+        if hasattr(encoder, "fit"):
+            raise InvalidInputError("the encoder is not fitted yet. Call encoder.fit(X) first.")
         raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
     return coder

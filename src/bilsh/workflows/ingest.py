@@ -24,9 +24,9 @@ from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
 from bilsh.types import Progress, silent
 from bilsh.workflows.describing import make_descriptor
 from bilsh.workflows.opening import check_ids, check_settings, given_ids, open_addition, open_source
-from bilsh.workflows.queries import open_store
+from bilsh.workflows.queries import check_dimension, open_store
 from bilsh.workflows.resuming import CHOSEN, adopted, position, rows_per_batch, same_settings, same_source
-from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension
+from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source
 
 FIT_BYTES = 512 << 20
 FIT_IMAGES = 512

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.datasets.images import is_image
 from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import DataNotFoundError, InvalidInputError
 from bilsh.store import Store
@@ -16,7 +17,7 @@ from bilsh.store.recipe import Recipe, Settings
 from bilsh.workflows.describing import make_descriptor
 from bilsh.workflows.queries import as_new_ids, parse_ids, read_ids
 from bilsh.workflows.resuming import CHOSEN
-from bilsh.workflows.sources import ArraySource, ImageSource, Source, is_image
+from bilsh.workflows.sources import ArraySource, ImageSource, Source
 
 
 def given_ids(source: Path, ids: Path | None, id_column: str | None) -> list[Any] | None:

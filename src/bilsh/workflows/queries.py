@@ -97,7 +97,7 @@ def ask(store: Store, asked: Asked) -> Found:
         names = [str(item) for item in ids]
     else:
         from bilsh.datasets.arrays import read_column
-        from bilsh.workflows.sources import is_image
+        from bilsh.datasets.images import is_image
 
         Q = query_items(store, asked.query, asked.key, id_column=asked.id_column, describe=asked.describe)
         by_code = _are_codes(store, Q)
@@ -130,26 +130,11 @@ def query_items(
     describe: str | None = None,
 ) -> NDArray[Any]:
     """Read queries (n, ...) from a file: rows of an array, or a photograph described as the store's images were."""
-    from bilsh.datasets.arrays import open_rows
-    from bilsh.datasets.files import existing
-    from bilsh.datasets.images import SkippedImage
-    from bilsh.descriptors.folder import describe_image
-    from bilsh.workflows.describing import make_descriptor
-    from bilsh.workflows.sources import check_dimension, check_finite, is_image
+    from bilsh.datasets.arrays import check_finite, open_rows
+    from bilsh.datasets.images import is_image
 
     if is_image(path):
-        existing(path)
-        recipe = image_recipe(store)
-        if recipe is None:
-            raise InvalidInputError(
-                f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
-                "Describe it yourself and pass an array file."
-            )
-        descriptor = make_descriptor(recipe.settings, recipe.codebook, asked=describe)
-        found = describe_image(path, descriptor, recipe.settings.max_side)
-        if isinstance(found, SkippedImage):
-            raise InvalidInputError(f"{path}: {found.reason}.")
-        return found[None]
+        return _described(store, path, describe)[None]
     items = np.asarray(open_rows(path, key, ids=id_column)[:])
     if items.ndim == 1:
         items = items[None]
@@ -162,10 +147,41 @@ def query_items(
     return items
 
 
+def _described(store: Store, path: Path, describe: str | None) -> NDArray[Any]:
+    """Describe a photograph as the store's images were."""
+    from bilsh.datasets.files import existing
+    from bilsh.datasets.images import SkippedImage
+    from bilsh.descriptors.folder import describe_image
+    from bilsh.workflows.describing import make_descriptor
+
+    existing(path)
+    recipe = image_recipe(store)
+    if recipe is None:
+        raise InvalidInputError(
+            f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
+            "Describe it yourself and pass an array file."
+        )
+    descriptor = make_descriptor(recipe.settings, recipe.codebook, asked=describe)
+    found = describe_image(path, descriptor, recipe.settings.max_side)
+    if isinstance(found, SkippedImage):
+        raise InvalidInputError(f"{path}: {found.reason}.")
+    return found
+
+
 def _are_codes(store: Store, items: NDArray[Any]) -> bool:
     """Tell whether queries are codes: bytes, of the length of codes that were made elsewhere."""
     bytes_each = -(-store.n_bits // 8)
     return store.coder.kind == "foreign" and items.dtype == np.uint8 and items.shape[1:] == (bytes_each,)
+
+
+def check_dimension(wanted: tuple[int, ...], shape: tuple[int, ...], source: Path) -> None:
+    """Refuse items of another shape than those of the store; vectors may stand for matrices of as many values."""
+    found, needed = int(np.prod(shape)), int(np.prod(wanted))
+    if found != needed or (len(shape) == 2 and tuple(shape) != tuple(wanted)):
+        raise InvalidInputError(
+            f"{source} holds items of shape {tuple(shape)} ({found} values); those of the store have shape "
+            f"{tuple(wanted)} ({needed} values)."
+        )
 
 
 def image_recipe(store: Store) -> Recipe | None:

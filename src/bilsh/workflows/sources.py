@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.arrays import open_rows, read_column
-from bilsh.datasets.images import SUFFIXES, SkippedImage, images
+from bilsh.datasets.arrays import check_finite, open_rows, read_column
+from bilsh.datasets.images import SkippedImage, images
 from bilsh.descriptors.folder import describe_image
 from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import InvalidInputError
@@ -195,36 +195,4 @@ class ImageSource:
             np.stack(rows) if rows else np.empty((0, *self.descriptor.shape), np.float32),
             [name for name, X in zip(names, found, strict=True) if not isinstance(X, SkippedImage)],
             tuple(X for X in found if isinstance(X, SkippedImage)),
-        )
-
-
-def is_image(path: Path) -> bool:
-    """Tell by its suffix whether a file is an image."""
-    return path.suffix.lower() in SUFFIXES
-
-
-def check_finite(X: NDArray[Any], path: Path, first_row: int = 0) -> None:
-    """Refuse NaN, infinity and values beyond float32, naming file, row and column."""
-    if X.dtype.kind not in "fiub":
-        raise InvalidInputError(f"{path} holds {X.dtype} values; expected real numbers.")
-    with np.errstate(over="ignore"):
-        bad = ~np.isfinite(X.astype(np.float32, copy=False))
-    if not bad.any():
-        return
-    place = np.argwhere(bad)[0]
-    value = X[tuple(place)]
-    name = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value}, beyond float32"
-    column = ", ".join(str(int(i)) for i in place[1:])
-    row = first_row + int(place[0])
-    where = f"row {row}, column {column}"
-    raise InvalidInputError(f"{path}: {where} (from 0) is {name}. Remove or impute such values first.")
-
-
-def check_dimension(wanted: tuple[int, ...], shape: tuple[int, ...], source: Path) -> None:
-    """Refuse items of another shape than those of the store; vectors may stand for matrices of as many values."""
-    found, needed = int(np.prod(shape)), int(np.prod(wanted))
-    if found != needed or (len(shape) == 2 and tuple(shape) != tuple(wanted)):
-        raise InvalidInputError(
-            f"{source} holds items of shape {tuple(shape)} ({found} values); those of the store have shape "
-            f"{tuple(wanted)} ({needed} values)."
         )
