@@ -18,6 +18,7 @@ LAYERS = [
     {"store"},
     {"engines"},
     {"workflows"},
+    {"viewer"},
     {"experiments", "benchmark"},
     {"cli"},
 ]

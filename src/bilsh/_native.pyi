@@ -285,3 +285,46 @@ def score_top_k(
     Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")],
 ]:
     """The k codes with the largest scores of each query, ties by id."""
+
+def cells_top_k(
+    queries: Annotated[
+        NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    slabs: Sequence[
+        Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+    ],
+    offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    far: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    k: int,
+    first: int,
+    share: float,
+    slack: int,
+    limits: Annotated[
+        NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None = None,
+    n_jobs: int = 1,
+) -> tuple[
+    Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
+    Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
+    Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
+    dict[str, Any],
+]:
+    """
+    The k nearest codes of each query in the cells it visits, found slab by slab: ids, distances, visits (the bound on the k-th distance, how far the farthest of the first cells was, the number of cells), counters.
+    """
+
+def majority(
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    cell_of: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    centres: Annotated[
+        NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    n_jobs: int = 1,
+) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C")]:
+    """
+    New centres: the majority of each bit among the codes of each cell; cells without codes keep theirs.
+    """

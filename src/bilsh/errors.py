@@ -82,6 +82,8 @@ _SOURCES = {
     "pyarrow.compute": ("pyarrow", "data"),
     "pyarrow.parquet": ("pyarrow", "data"),
     "pymilvus": ("pymilvus", "milvus"),
+    "starlette": ("starlette", "view"),
+    "uvicorn": ("uvicorn", "view"),
 }
 
 

@@ -13,7 +13,7 @@ import bilsh
 from bilsh.codes import slab_widths
 from bilsh.encoders.foreign import ForeignCoder, GivenMap
 from bilsh.search.pruning import prefix_limits
-from bilsh.search.scan import rows_of
+from bilsh.search.scan import Memory
 from bilsh.search.searchable import Searchable, View
 
 DIGITS = load_digits().images
@@ -28,6 +28,7 @@ class Part:
         self.ids = np.asarray(ids, dtype=np.int64)
         self.alive = None if living is None else np.packbits(living, bitorder="little")
         self.vectors = vectors
+        self.cells = None
 
 
 class Parts(Searchable):
@@ -377,8 +378,8 @@ def test_ids_of_a_filter_that_are_not_there_are_named():
 
 
 def test_rows_of_finds_unsorted_ids():
-    known = np.array([5, -3, 9, 0])
-    rows, here = rows_of(known, np.array([[9, 1], [-3, 5]]))
+    known = Part(np.zeros((4, 1), dtype=np.uint8), [5, -3, 9, 0])
+    rows, here = Memory().rows_of(known, np.array([[9, 1], [-3, 5]]))
     assert rows[here].tolist() == [2, 1, 0]
     assert here.tolist() == [[True, False], [True, True]]
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bilsh.cli import care_commands, store_commands, study_commands
+from bilsh.cli import care_commands, store_commands, study_commands, view_commands
 from bilsh.cli.options import Commands, common
 from bilsh.cli.program import Program
 
@@ -24,6 +24,7 @@ Start here:
   bilsh demo                              the five-minute story, offline
   bilsh encode photos/ -o store/          your own images, or an array file
   bilsh search store/ --query photo.jpg   what looks like it, and how sure
+  bilsh view store/                       the same in your browser
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 damaged data.""",
 )
@@ -50,6 +51,7 @@ COMMANDS: Commands = {
     **store_commands.COMMANDS,
     **care_commands.COMMANDS,
     **study_commands.COMMANDS,
+    **view_commands.COMMANDS,
 }
 for _name, _command in COMMANDS.items():
     app.command(_name)(common(_name, _command))

@@ -110,7 +110,7 @@ ANSWERS: dict[str, dict[str, str]] = {
         "assumptions": "shares of sampled pairs for which the paper's assumptions hold",
     },
     "datasets": {"datasets": "list of {name, items, shape, where}", "files": "files written"},
-    "demo": {"rows": "table of the methods", "report": "path", "store": "path"},
+    "demo": {"rows": "table of the methods", "report": "path, null with --view", "store": "path"},
     "reproduce": {
         "figures": "names",
         "size": "quick or full",
@@ -118,6 +118,7 @@ ANSWERS: dict[str, dict[str, str]] = {
         "files": "files written",
         "failures": "{figure: reason}",
     },
+    "view": {"source": "path that was looked at"},
     "bench": {"size": "full, quick or smoke", "output": "folder", "files": "files written"},
 }
 ANSWERS["add"] = ANSWERS["encode"]

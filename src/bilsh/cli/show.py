@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,6 +54,15 @@ def note(text: str) -> None:
 def complain(text: str) -> None:
     """Tell an error in one sentence on stderr."""
     print(f"{paint('error:', '31', sys.stderr)} {clean(text)}", file=sys.stderr)
+
+
+def program() -> str:
+    """Return how this program can be called again: by its name, or by the path it was called by."""
+    called = sys.argv[0]
+    found = shutil.which("bilsh")
+    if os.path.basename(called) != "bilsh" or (found is not None and os.path.samefile(found, called)):
+        return "bilsh"
+    return shlex.quote(called)
 
 
 def clean(text: object) -> str:

@@ -72,20 +72,31 @@ def demo(
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure less: seconds, not most of a minute.")
     ] = False,
+    view: Annotated[bool, typer.Option("--view", help="Look at the store in the browser at once.")] = False,
 ) -> None:
     """Tell the five-minute story, offline; writes report.html.
 
     Handwritten digits are encoded, stored and searched, and the methods compared: recall against bits.
 
     \b
-    Example:
+    Examples:
       bilsh demo -o demo/
+      bilsh demo --view                       only the store, and the page that shows it
     """
-    from bilsh.experiments.demo import tell
+    from bilsh.experiments.demo import digits_store, tell
 
     with Progress() as progress:
-        story = tell(output, say=progress.say, quick=quick)
-    show.result(story.data, story.lines)
+        if view:
+            digits_store(output, say=progress.say)
+        else:
+            story = tell(output, say=progress.say, quick=quick, program=show.program())
+    if not view:
+        show.result(story.data, story.lines)
+        return
+    from bilsh.viewer.serve import serve
+
+    serve(output / "store", say=show.line)
+    show.result({"rows": [], "report": None, "store": str(output / "store")})
 
 
 def reproduce(

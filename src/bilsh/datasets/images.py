@@ -45,22 +45,49 @@ def read_color(path: Path, max_side: int | None = None) -> NDArray[np.uint8] | S
 
 
 def _read(path: Path, max_side: int | None, *, color: bool) -> NDArray[np.uint8] | SkippedImage:
-    cv2 = optional("cv2", "Reading images")
     try:
         # Decoding from memory works for any file name and tells an unreadable file from a broken image.
         data = np.fromfile(path, dtype=np.uint8)
-        if not data.size:
-            return SkippedImage(path, "empty file")
-        width, height = image_size(data.tobytes()) or (0, 0)
-        if not width * height:
-            return SkippedImage(path, "not an image of a known kind")
-        if width * height > MAX_PIXELS:
-            return SkippedImage(
-                path, f"{width:,} x {height:,} pixels; at most {MAX_PIXELS // 10**6} million are decoded"
-            )
-        image = cv2.imdecode(data, cv2.IMREAD_COLOR if color else cv2.IMREAD_GRAYSCALE)
     except OSError as error:
         return SkippedImage(path, error.strerror or str(error))
+    return decode_image(data, path, max_side, color=color)
+
+
+def decode_image(
+    data: NDArray[np.uint8],
+    path: Path,
+    max_side: int | None = None,
+    *,
+    color: bool,
+    max_pixels: int = MAX_PIXELS,
+) -> NDArray[np.uint8] | SkippedImage:
+    """Decode the content of an image file, or say why that is not possible; its size is looked at first.
+
+    Parameters
+    ----------
+    data : uint8 array
+        Content of the file.
+    path : Path
+        Where it came from, for messages.
+    max_side : int, optional
+        Shrink so that the longer side has at most this many pixels.
+    color : bool
+        Red, green and blue (height, width, 3), else gray values (height, width).
+    max_pixels : int
+        Images that declare more are not decoded.
+    """
+    cv2 = optional("cv2", "Reading images")
+    if not data.size:
+        return SkippedImage(path, "empty file")
+    width, height = image_size(data.tobytes()) or (0, 0)
+    if not width * height:
+        return SkippedImage(path, "not an image of a known kind")
+    if width * height > max_pixels:
+        return SkippedImage(
+            path, f"{width:,} x {height:,} pixels; at most {max_pixels // 10**6} million are decoded"
+        )
+    try:
+        image = cv2.imdecode(data, cv2.IMREAD_COLOR if color else cv2.IMREAD_GRAYSCALE)
     except cv2.error as error:
         return SkippedImage(path, f"OpenCV: {error.err}")
     if image is None:

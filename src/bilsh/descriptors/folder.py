@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bilsh.datasets.files import read_npy
-from bilsh.datasets.images import ImageFolder, SkippedImage, images, read_color, read_gray
+from bilsh.datasets.images import ImageFolder, SkippedImage, decode_image, images, read_color, read_gray
 from bilsh.descriptors.kinds import Descriptor, Matrix
 from bilsh.errors import BilshError, InvalidInputError, optional
 from bilsh.files import replace_file
@@ -88,7 +88,37 @@ def describe_image(path: Path, descriptor: Descriptor, max_side: int | None = No
         Shrink larger images first.
     """
     read = read_color if getattr(descriptor, "color", False) else read_gray
-    image = read(path, max_side)
+    return _computed_matrix(read(path, max_side), path, descriptor)
+
+
+def describe_data(
+    data: NDArray[np.uint8],
+    descriptor: Descriptor,
+    max_side: int | None = None,
+    *,
+    max_pixels: int,
+    name: str = "the image",
+) -> Matrix | SkippedImage:
+    """Describe the content of an image file as :func:`describe_image` does a file.
+
+    Parameters
+    ----------
+    data : uint8 array
+    descriptor, max_side
+        As there.
+    max_pixels : int
+        Images that declare more are not decoded.
+    name : str
+        What a reason that it cannot be described calls it.
+    """
+    path, color = Path(name), bool(getattr(descriptor, "color", False))
+    image = decode_image(data, path, max_side, color=color, max_pixels=max_pixels)
+    return _computed_matrix(image, path, descriptor)
+
+
+def _computed_matrix(
+    image: NDArray[np.uint8] | SkippedImage, path: Path, descriptor: Descriptor
+) -> Matrix | SkippedImage:
     if isinstance(image, SkippedImage):
         return image
     matrix = descriptor.compute(image)

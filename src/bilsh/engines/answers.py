@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bilsh.engines.base import Collection
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Candidates:
     """Codes that an engine gave back, as a segment to scan."""
 
@@ -37,6 +37,7 @@ class Candidates:
     ids: Ids
     vectors: NDArray[Any] | None
     alive: None = None
+    cells: None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,10 @@ class CollectionView(View):
     def check(self, request: Request) -> None:
         """Refuse what an engine cannot do."""
         engine = self._there.capabilities.engine
+        if request.recall is not None and not self.exact:
+            raise InvalidInputError(
+                f"the approximate index of {engine} promises no recall: leave recall out, or search exactly."
+            )
         if request.mode == "asymmetric" and request.candidates is None:
             raise InvalidInputError(
                 f"mode='asymmetric' scores every item, and {engine} gives only its nearest. Say how many to score, "
@@ -161,7 +166,7 @@ class CollectionView(View):
         vectors = None if items.vectors is None else items.vectors[order]
         segment = Candidates([there.spec.kept(items.codes[order])], numbers, vectors)
         scan = CandidateScan(
-            [segment], [None], there.spec.n_bits, request.threads, Memory(), Tally(),
+            [segment], [None], there.spec.n_bits, request.threads, Memory(), Tally(), None,
             there._count(chosen), there.frequencies(),
         )  # fmt: skip
         made = answer(scan, query, replace(request, candidates=request.wanted, delta=0.0), self.coder)

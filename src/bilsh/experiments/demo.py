@@ -178,7 +178,24 @@ def _pyplot() -> Any:
     return import_module("matplotlib.pyplot")
 
 
-def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = False) -> Story:
+def digits_store(folder: Path, say: Callable[[str], None] = print) -> NDArray[Any]:
+    """Make the store of the demonstration in a folder, or take the one that an earlier run left; returns all images."""
+    from bilsh.workflows import ingest
+
+    folder.mkdir(parents=True, exist_ok=True)
+    images = datasets.digits().X
+    kept, asked = images[:-QUERIES], images[-QUERIES:]
+    _save_once(folder / "digits.npy", kept)
+    _save_once(folder / "query.npy", asked)
+    say(f"encoding {len(kept):,} digits into {folder / 'store'} ...")
+    settings = ingest.Settings(bits=STORE_BITS, keep_vectors="float32")
+    ingest.encode(folder / "digits.npy", folder / "store", settings)
+    return images
+
+
+def tell(
+    folder: Path, say: Callable[[str], None] = print, *, quick: bool = False, program: str = "bilsh"
+) -> Story:
     """Tell the whole story, and leave data, store, pictures and report.html in a folder.
 
     Parameters
@@ -189,19 +206,12 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
         Takes a line before each step.
     quick : bool
         Measure two lengths of code, once: seconds instead of most of a minute.
+    program : str
+        How the user calls the command line; the next steps are told with it.
     """
-    from bilsh.workflows import ingest
-
-    folder.mkdir(parents=True, exist_ok=True)
-    images = datasets.digits().X
+    images = digits_store(folder, say)
     kept, asked = images[:-QUERIES], images[-QUERIES:]
     source, query = folder / "digits.npy", folder / "query.npy"
-    _save_once(source, kept)
-    _save_once(query, asked)
-
-    say(f"encoding {len(kept):,} digits into {folder / 'store'} ...")
-    settings = ingest.Settings(bits=STORE_BITS, keep_vectors="float32")
-    ingest.encode(source, folder / "store", settings)
     say(f"searching for {QUERIES} digits that are not in it ...")
     with bilsh.Store.open(folder / "store") as store:
         hits = store.search(asked, NEIGHBOURS)
@@ -217,19 +227,22 @@ def tell(folder: Path, say: Callable[[str], None] = print, *, quick: bool = Fals
         picture(rows, folder / "digits.png")
     shown = [row for row in rows if row.n_bits == TABLE_BITS]
     where = shlex.quote(str(folder / "store"))
+    page = f"{program} view {where}"
     steps = [
-        f"bilsh search {where} --query {shlex.quote(str(query))} -k 5",
-        f"bilsh search {where} --id 17 --radius 200",
-        f"bilsh info {where}",
-        f"bilsh advise {shlex.quote(str(source))}",
-        "bilsh encode YOUR_PHOTOS/ -o store/",
+        page,
+        f"{program} search {where} --query {shlex.quote(str(query))} -k 5",
+        f"{program} search {where} --id 17 --radius 200",
+        f"{program} info {where}",
+        f"{program} advise {shlex.quote(str(source))}",
+        f"{program} encode YOUR_PHOTOS/ -o store/",
     ]
     (folder / "report.html").write_text(report(shown, steps, folder), encoding="utf-8")
     lines = [
         table(shown), "",
         f"picture: {folder / 'digits.png'}" if drawn else f"no pictures: {MORE}",
         f"report: {folder / 'report.html'}", "",
-        "try next:", *(f"  {step}" for step in steps),
+        "try next:", *(f"  {step}" for step in steps[1:]), "",
+        "look at it in your browser:", f"  {page}",
     ]  # fmt: skip
     data = {
         "rows": [asdict(row) for row in rows],

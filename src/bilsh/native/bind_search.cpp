@@ -1,6 +1,7 @@
 // Distances and search as Python sees them. Type, shape and bounds of arguments are checked here; meaning in Python.
 #include <algorithm>
 
+#include "bind_codes.h"
 #include "bindings.h"
 #include "hamming.h"
 #include "progressive.h"
@@ -8,41 +9,7 @@
 
 namespace {
 
-using Codes = In<std::uint8_t, 2>;
-using Slabs = std::vector<Codes>;
-using Ids = OptionalIn<std::int64_t, 1>;
-using Bitmap = OptionalIn<std::uint8_t, 1>;
 using Hits = std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>>;
-
-// Distances are int32, and so is every partial sum.
-constexpr std::size_t max_code_bytes = (std::size_t{1} << 28) - 1;
-
-bilsh::Queries queries_of(const Codes& codes) {
-    require(codes.shape(1) <= max_code_bytes, "codes must be shorter than 2^31 bits");
-    return {codes.data(), codes.shape(0), codes.shape(1)};
-}
-
-bilsh::CodeSet code_set(const Slabs& slabs, std::size_t code_bytes, const Ids& ids = {}, const Bitmap& alive = {}) {
-    require(!slabs.empty(), "slabs must hold at least one matrix of codes");
-    bilsh::CodeSet set;
-    set.n = slabs[0].shape(0);
-    for (const Codes& slab : slabs) {
-        require(slab.shape(0) == set.n, "all slabs must have as many rows as the first, " + text(set.n) + "; got " +
-                                            text(slab.shape(0)));
-        set.slabs.push_back({slab.data(), slab.shape(1)});
-    }
-    require(set.bytes() == code_bytes, "the slabs together hold " + text(set.bytes()) +
-                                           " bytes per code; the queries have " + text(code_bytes));
-    require(set.n <= 0xffffffffu, "a code set must have fewer than 2^32 rows");
-    require(!ids || ids->shape(0) == set.n,
-            "ids must have one entry per row, " + text(set.n) + "; got " + text(ids ? ids->shape(0) : 0));
-    const std::size_t bitmap = (set.n + 7) / 8;
-    require(!alive || alive->shape(0) == bitmap,
-            "alive must have one bit per row, " + text(bitmap) + " bytes; got " + text(alive ? alive->shape(0) : 0));
-    set.ids = data_or_null(ids);
-    set.alive = data_or_null(alive);
-    return set;
-}
 
 Out<std::int32_t, 2> hamming_matrix(const Codes& a, const Codes& b, int n_jobs) {
     require(a.shape(1) == b.shape(1), "a has " + text(a.shape(1)) + " bytes per code, b has " + text(b.shape(1)));
@@ -73,8 +40,6 @@ std::tuple<Out<std::int64_t, 1>, Out<std::int64_t, 1>, Out<std::int32_t, 1>> ham
             array_of(std::move(matches.distances))};
 }
 
-using Counters = nb::typed<nb::dict, nb::str, nb::any>;
-
 std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Counters> progressive_top_k(
     const Codes& queries, const Slabs& slabs, std::size_t k, const In<std::int32_t, 2>& limits, std::size_t seeds,
     const Ids& ids, const Bitmap& alive, int n_jobs) {
@@ -92,11 +57,7 @@ std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Counters> progressive_top
         effort = bilsh::progressive_top_k(asked, set, width, {limits.data(), limits.shape(1)}, std::min(seeds, set.n),
                                           thread_count(n_jobs), found.data(), distances.data());
     });
-    Counters counters;
-    counters["survivors"] = array_of(std::move(effort.survivors));
-    counters["bytes"] = array_of(std::move(effort.bytes));
-    counters["seconds"] = array_of(std::move(effort.seconds));
-    return {found, distances, counters};
+    return {found, distances, counters_of(std::move(effort))};
 }
 
 bilsh::Weights weights_of(const In<float, 2>& weights, const In<float, 1>& bias) {

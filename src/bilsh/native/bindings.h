@@ -92,3 +92,4 @@ void unlocked(const Work& work) {
 // The parts; each binds its own functions.
 void bind_encode(nb::module_& m);
 void bind_search(nb::module_& m);
+void bind_cells(nb::module_& m);

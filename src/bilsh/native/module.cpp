@@ -28,4 +28,5 @@ NB_MODULE(_native, m) {
           "Work that a call must have for each of its threads (100,000); 0 for tests of threads on small data.");
     bind_encode(m);
     bind_search(m);
+    bind_cells(m);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,12 @@ from bilsh.encoders.calibration import calibration_of
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.foreign import BitPacking, ForeignCoder
 from bilsh.errors import InvalidInputError
-from bilsh.search.scan import Ids
+from bilsh.search.cells import Cells, in_cells, number_of_cells
+from bilsh.search.promise import Trial, try_items, try_queries
+from bilsh.search.request import Request
+from bilsh.search.scan import Ids, Memory
 from bilsh.search.searchable import Searchable, View
+from bilsh.validation import thread_count
 
 
 class Index(Searchable):
@@ -35,6 +40,11 @@ class Index(Searchable):
         "sign of a rotation": besides, answers carry similarities.
     bitorder : "little" or "big"
         How such codes, those of queries too, are packed: "big" is what numpy.packbits does by default.
+    cells : int, "auto" or None
+        Number of cells to put the codes into, so that ``search(recall=...)`` reads only those near the query; "auto"
+        takes 4 sqrt(n), and none for fewer than 10,000 codes. See docs/cells.md.
+    n_jobs : int, optional
+        Threads that make cells, as in scikit-learn: None is 1, -1 all cores.
 
     Notes
     -----
@@ -61,6 +71,8 @@ class Index(Searchable):
         vectors: ArrayLike | None = None,
         bits: str | None = None,
         bitorder: BitPacking = "little",
+        cells: int | str | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         stored = as_codes(codes, "codes")
         if encoder is None:
@@ -78,10 +90,14 @@ class Index(Searchable):
                     f"codes of this encoder have {-(-n_bits // 8)} bytes; got {stored.shape[1]}. "
                     "Were they made by another encoder?"
                 )
-        widths = slab_widths(stored.shape[1])
-        edges = np.cumsum(widths)[:-1]
-        self.slabs: list[Codes] = [np.ascontiguousarray(slab) for slab in np.split(stored, edges, axis=1)]
         self.ids: Ids = np.arange(len(stored)) if ids is None else _as_ids(ids, len(stored))
+        self.cells: Cells | None = None
+        order: Ids | None = None
+        n_cells, threads = number_of_cells(cells, len(stored)), thread_count(n_jobs)
+        if n_cells:
+            order, self.cells = in_cells(stored, n_cells, n_jobs=threads)
+            self.ids = self.ids[order]
+        self.slabs: list[Codes] = _slabs(stored, order)
         self.alive = None
         self.vectors: NDArray[Any] | None = None
         if vectors is not None:
@@ -89,10 +105,27 @@ class Index(Searchable):
             if len(kept) != len(stored):
                 raise InvalidInputError(f"vectors must be one per code, {len(stored)}; got {len(kept)}.")
             self.vectors = kept.reshape(len(kept), -1)
-        self._seen = View([self], self.coder)
+            if order is not None:
+                self.vectors = self.vectors[order]
+        self._seen = _IndexView([self], self.coder, order=order)
+        if self.cells is not None:
+            self._seen = replace(self._seen, tried=try_items(self.slabs, None, n_jobs=threads))
 
     def _view(self) -> View:
         return self._seen
+
+    def calibrate(self, queries: ArrayLike) -> None:
+        """Let promised recalls rest on queries of your own, where they differ from the items.
+
+        Parameters
+        ----------
+        queries : array (q, d) or (q, d_w, d_v)
+            A few hundred at least, none of them among the items; codes where there is no encoder.
+        """
+        if self.cells is None:
+            raise InvalidInputError("there are no cells to calibrate. Make the index with cells='auto'.")
+        codes = self._seen.query(queries, None, None, None, Request(mode="progressive")).codes
+        self._seen = replace(self._seen, tried=try_queries(codes, self.slabs, None), memory=Memory())
 
     @property
     def n_bits(self) -> int:
@@ -104,6 +137,41 @@ class Index(Searchable):
 
     def __repr__(self) -> str:
         return f"<bilsh.Index of {len(self):,} {self.coder.kind} codes, {self.n_bits:,} bits>"
+
+
+@dataclass(frozen=True)
+class _IndexView(View):
+    """Codes in memory.
+
+    Attributes
+    ----------
+    order : int64 array (n,) or None
+        Which of the given codes each row is, where cells put them into another order.
+    tried : Trial or None
+        What promised recalls rest on.
+    """
+
+    order: Ids | None = None
+    tried: Trial | None = None
+
+    @property
+    def trial(self) -> Trial | None:
+        """What a promised recall rests on, where there are cells."""
+        return self.tried
+
+    def in_row_order(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Booleans of items in the order of rows."""
+        return chosen if self.order is None or len(chosen) != len(self.order) else chosen[self.order]
+
+
+def _slabs(codes: Codes, order: Ids | None) -> list[Codes]:
+    """Slabs of codes, rows in an order."""
+    slabs, at = [], 0
+    for width in slab_widths(codes.shape[1]):
+        part = codes[:, at : at + width]
+        slabs.append(np.ascontiguousarray(part if order is None else part[order]))
+        at += width
+    return slabs
 
 
 def _as_ids(ids: ArrayLike, n: int) -> Ids:

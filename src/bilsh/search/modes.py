@@ -20,9 +20,11 @@ from bilsh.encoders.coder import Coder
 from bilsh.encoders.sampling import score_fractions
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.evidence import Evidence
+from bilsh.search.promise import Promise, Trial
 from bilsh.search.request import Request
 from bilsh.search.results import Explanation, Matches, Neighbors
 from bilsh.search.scan import Found, Memory, Scan, Segment, Tally
+from bilsh.search.visiting import Wish
 from bilsh.theory.hits import WINDOW
 from bilsh.types import Floats
 
@@ -81,6 +83,8 @@ def search(
     n_bits: int,
     coder: Coder,
     memory: Memory,
+    trial: Trial | None = None,
+    filtered: bool = False,
 ) -> Neighbors | Matches:
     """Answer a request.
 
@@ -96,11 +100,19 @@ def search(
         Says what distances mean, if anything.
     memory : Memory
         Whether prefixes paid before.
+    trial : Trial or None
+        What a promised recall rests on where there are cells.
+    filtered : bool
+        Whether some living rows do not count.
     """
     if segments:
         width = sum(slab.shape[1] for slab in segments[0].slabs)
         check_widths(query.codes, np.empty((0, width), dtype=np.uint8), "queries", "codes")
-    return answer(Scan(segments, alive, n_bits, request.threads, memory, Tally()), query, request, coder)
+    wish = None
+    if request.recall is not None and request.recall < 1:
+        wish = Wish(request.recall, trial, filtered)
+    scan = Scan(segments, alive, n_bits, request.threads, memory, Tally(), wish)
+    return answer(scan, query, request, coder)
 
 
 def answer(scan: Scan, query: Query, request: Request, coder: Coder) -> Neighbors | Matches:
@@ -142,7 +154,7 @@ def _count(scan: Scan, request: Request) -> int:
 
 
 def _progressive(scan: Scan, query: Query, request: Request) -> Hits:
-    found, reason = scan.progressive(query.codes, _count(scan, request), request.delta)
+    found, reason = scan.progressive(query.codes, _count(scan, request), request.misses)
     return Hits(found, "progressive", reason)
 
 
@@ -153,12 +165,13 @@ def _auto(scan: Scan, query: Query, request: Request, coder: Coder) -> Hits:
     """
     if request.reranks:
         return _progressive(scan, query, request)
-    if request.candidates is None and all(len(segment.slabs) == 1 for segment in scan.segments):
+    by_cells = scan.wish is not None and any(segment.cells is not None for segment in scan.segments)
+    if request.candidates is None and not by_cells and all(len(s.slabs) == 1 for s in scan.segments):
         return _scored(
             scan, query, request, coder, "auto", "short codes are all ordered by the query's real values"
         )
     wanted = min(request.wanted, max(1, scan.n_items))
-    found, why = scan.progressive(query.codes, wanted, request.delta)
+    found, why = scan.progressive(query.codes, wanted, request.misses)
     reason = f"the nearest {wanted} codes, ordered by the query's real values; {why}"
     return _by_score(scan, query, coder, found, "auto", reason)
 
@@ -167,7 +180,7 @@ def _asymmetric(scan: Scan, query: Query, request: Request, coder: Coder) -> Hit
     """All items by the query's real values, or as many candidates as were asked for."""
     if request.candidates is not None:
         wanted = min(request.wanted, max(1, scan.n_items))
-        found, _ = scan.progressive(query.codes, wanted, request.delta)
+        found, _ = scan.progressive(query.codes, wanted, request.misses)
         reason = f"asked for: the nearest {wanted} by prefixes scored"
         return _by_score(scan, query, coder, found, "asymmetric", reason)
     return _scored(scan, query, request, coder, "asymmetric", "asked for: all items scored")
@@ -285,6 +298,14 @@ def _explanation(
     scan: Scan, mode: str, reason: str, query: Query, evidence: Evidence | None = None
 ) -> Explanation:
     notes: tuple[str, ...] = ()
+    promise: Promise | None = None
+    visits: tuple[Any, ...] = ()
+    if scan.wish is not None:
+        promise, visits, notes = scan.wish.promise, tuple(scan.wish.visits), tuple(scan.wish.told)
+        if promise is None and all(segment.cells is None for segment in scan.segments):
+            notes = (
+                f"there are no cells: recall {scan.wish.recall:g} is kept by reading something of all items",
+            )
     if evidence is not None and not evidence.sampled:
-        notes = (PER_PAIR if evidence.per_pair else UNSAMPLED,)
-    return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.work, notes)
+        notes = (*notes, PER_PAIR if evidence.per_pair else UNSAMPLED)
+    return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.work, notes, promise, visits)

@@ -30,6 +30,9 @@ class Request:
         the best of them by the query's real values, where queries are descriptors.
     delta : float, default=0.01
         Prefixes: largest probability to miss any one of the k nearest codes; 0 prunes exactly.
+    recall : float, optional
+        Find this share of the k nearest codes, in expectation, and read no more than that takes: by cells where there
+        are any, else by prefixes. 1 is the exact answer.
     radius : int, optional
         Find all codes within this Hamming distance instead of k; a full scan.
     candidates : int, optional
@@ -52,6 +55,7 @@ class Request:
     rerank: bool | NDArray[Any] = False
     confidence: float = 0.95
     n_jobs: int | None = None
+    recall: float | None = None
 
     def __post_init__(self) -> None:
         check_integer("k", self.k, minimum=1)
@@ -71,7 +75,28 @@ class Request:
             raise InvalidInputError(
                 f"a radius counts differing bits, by a full scan: leave mode at 'auto' or 'hamming'; got {self.mode!r}."
             )
+        if self.recall is not None:
+            self._check_recall(self.recall)
         thread_count(self.n_jobs)
+
+    def _check_recall(self, recall: float) -> None:
+        if recall != 1:
+            check_fraction("recall", recall)
+        if self.radius is not None:
+            raise InvalidInputError(
+                "recall is about the k nearest; a radius is searched exactly. Give one of them."
+            )
+        all_read = self.mode == "hamming" or (self.mode == "asymmetric" and self.candidates is None)
+        if all_read and recall != 1:
+            raise InvalidInputError(
+                f"mode={self.mode!r} reads all items, so recall={recall:g} saves nothing: leave mode at 'auto' or "
+                "'progressive', or leave recall out."
+            )
+
+    @property
+    def misses(self) -> float:
+        """Largest probability with which prefixes may miss one of the k nearest."""
+        return self.delta if self.recall is None else min(self.delta, 1 - self.recall)
 
     @property
     def reranks(self) -> bool:

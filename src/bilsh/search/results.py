@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bilsh.errors import InvalidInputError, optional
 from bilsh.estimates.evidence import Evidence
 from bilsh.estimates.intervals import Estimate
+from bilsh.search.promise import Promise
 from bilsh.types import Floats
 
 COLUMNS = ("query", "rank", "id", "distance", "similarity", "low", "high", "exact")
@@ -58,6 +59,10 @@ class Explanation:
         Items, bytes and seconds of each stage by its name; see `stages`.
     notes : tuple of str
         What else there is to know about the answer.
+    promise : Promise or None
+        What a promised recall rests on, where cells were read.
+    visits : sequence of (number of cells, cells read by each query)
+        Of each segment that has cells.
     """
 
     mode: str
@@ -66,6 +71,8 @@ class Explanation:
     n_items: int
     work: Mapping[str, Sequence[float]]
     notes: tuple[str, ...] = ()
+    promise: Promise | None = None
+    visits: Sequence[tuple[int, NDArray[np.int32]]] = ()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -88,6 +95,11 @@ class Explanation:
             f"  {s.name:<24}{s.items:>14,} items{s.bytes:>18,} bytes{1e3 * s.seconds:>11.3f} ms"
             for s in self.stages
         ]
+        lines += [
+            f"{read.mean():.1f} of {n_cells:,} cells read per query, on average"
+            for n_cells, read in self.visits
+        ]
+        lines += [str(self.promise)] if self.promise else []
         lines += self.notes
         return "\n".join(lines)
 

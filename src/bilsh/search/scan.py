@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
+from bilsh.search.cells import Cells
 from bilsh.search.pruning import prefix_limits
+from bilsh.search.visiting import Known, Wish, by_cells
 
 Ids = NDArray[np.int64]
 Found = tuple[Ids, NDArray[Any]]
@@ -55,6 +57,10 @@ class Segment(Protocol):
     def vectors(self) -> NDArray[Any] | None:
         """Vectors (n, d) of all rows, None when they are not kept."""
 
+    @property
+    def cells(self) -> Cells | None:
+        """Where cells lie when rows are in their order, None when they are not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -66,10 +72,30 @@ class Memory:
         Whether prefixes paid: what single queries cannot sample for themselves.
     frequencies : by segment
         How often each bit is 1, in a sample of its rows.
+    orders : by segment
+        Rows in the order of their ids; None where they are already.
+    known : by segment
+        What cells have been found to promise.
     """
 
     pays: WeakKeyDictionary[Any, dict[tuple[int, float], bool]] = field(default_factory=WeakKeyDictionary)
     frequencies: WeakKeyDictionary[Any, NDArray[np.float64]] = field(default_factory=WeakKeyDictionary)
+    orders: WeakKeyDictionary[Any, Ids | None] = field(default_factory=WeakKeyDictionary)
+    known: WeakKeyDictionary[Any, Known] = field(default_factory=WeakKeyDictionary)
+
+    def rows_of(self, segment: Segment, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+        """Row of each id in a segment, and whether it is there (row 0 where it is not)."""
+        known = segment.ids
+        if len(known) == 0:
+            return np.zeros(ids.shape, dtype=np.int64), np.zeros(ids.shape, dtype=np.bool_)
+        if segment not in self.orders:
+            ascending = bool((known[1:] > known[:-1]).all())
+            self.orders[segment] = None if ascending else np.argsort(known, kind="stable")
+        order = self.orders[segment]
+        at = np.minimum(np.searchsorted(known, ids, sorter=order), len(known) - 1)
+        rows = at if order is None else order[at]
+        here = known[rows] == ids
+        return np.where(here, rows, 0), here
 
 
 @dataclass(slots=True)
@@ -98,6 +124,8 @@ class Scan:
     memory : Memory
         Whether prefixes paid before, kept by the index or store that is searched.
     tally : Tally
+    wish : Wish or None
+        A recall that was asked for: cells need not all be read.
     """
 
     segments: Sequence[Segment]
@@ -106,6 +134,7 @@ class Scan:
     n_jobs: int
     memory: Memory
     tally: Tally
+    wish: Wish | None
 
     @property
     def n_items(self) -> int:
@@ -137,9 +166,10 @@ class Scan:
 
     def top_k(self, queries: Codes, k: int) -> Found:
         """Nearest k of all rows, by a full scan."""
-        return merged([self._full(queries, k, part) for part in range(len(self.segments))], k, len(queries))
+        return merged([self.full(queries, k, part) for part in range(len(self.segments))], k, len(queries))
 
-    def _full(self, queries: Codes, k: int, part: int) -> Found:
+    def full(self, queries: Codes, k: int, part: int) -> Found:
+        """Nearest k of one segment, by a full scan."""
         segment, start = self.segments[part], perf_counter()
         found = _native.hamming_top_k(queries, segment.slabs, k, _ids(segment), self.alive[part], self.n_jobs)
         pairs = len(queries) * len(segment.ids)
@@ -173,14 +203,18 @@ class Scan:
     def _by_prefixes(self, queries: Codes, k: int, delta: float, part: int) -> tuple[Found, str]:
         """Nearest k of one segment. The first queries of a batch, or earlier ones, tell whether prefixes pay."""
         segment = self.segments[part]
+        if self.wish is not None:
+            found = by_cells(self, self.wish, part, queries, k)
+            if found is not None:
+                return found, "cells near the query are read, as many as the recall takes"
         if len(segment.slabs) < 2 or len(segment.ids) < MIN_ROWS:
-            return self._full(queries, k, part), "short codes and few rows are scanned as a whole"
+            return self.full(queries, k, part), "short codes and few rows are scanned as a whole"
         memory = self.memory.pays.setdefault(segment, {})
         pays = memory.get((k, delta))
         # A few queries cannot spare a sample: they go all by prefixes, and later ones know.
         sample = SAMPLE_QUERIES if pays is None and len(queries) > 2 * SAMPLE_QUERIES else len(queries)
         if pays is False:
-            return self._full(queries, k, part), "distances are too concentrated for prefixes, as seen before"
+            return self.full(queries, k, part), "distances are too concentrated for prefixes, as seen before"
         first, share = self._prefixes(queries[:sample], k, delta, part)
         pays = memory[k, delta] = share <= WORTHWHILE
         if pays:
@@ -190,7 +224,7 @@ class Scan:
         if sample == len(queries):
             return first, reason
         others = queries[sample:]
-        rest = self._prefixes(others, k, delta, part)[0] if pays else self._full(others, k, part)
+        rest = self._prefixes(others, k, delta, part)[0] if pays else self.full(others, k, part)
         return (np.concatenate([first[0], rest[0]]), np.concatenate([first[1], rest[1]])), reason
 
     def _prefixes(self, queries: Codes, k: int, delta: float, part: int) -> tuple[Found, float]:
@@ -266,7 +300,7 @@ class Scan:
     def _rows(self, ids: Ids) -> Any:
         """Each segment with the rows of the ids and where they are its own."""
         for segment, alive in zip(self.segments, self.alive, strict=True):
-            rows, here = rows_of(segment.ids, ids)
+            rows, here = self.memory.rows_of(segment, ids)
             if alive is not None and rows.size:
                 here &= (alive[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
             yield segment, rows, here
@@ -274,18 +308,6 @@ class Scan:
 
 def _ids(segment: Segment) -> Ids:
     return np.ascontiguousarray(segment.ids, dtype=np.int64)
-
-
-def rows_of(known: Ids, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
-    """Row of each id, and whether it is there (row 0 where it is not)."""
-    if len(known) == 0:
-        return np.zeros(ids.shape, dtype=np.int64), np.zeros(ids.shape, dtype=np.bool_)
-    ascending = bool((known[1:] > known[:-1]).all())
-    order = None if ascending else np.argsort(known, kind="stable")
-    at = np.minimum(np.searchsorted(known, ids, sorter=order), len(known) - 1)
-    rows = at if order is None else order[at]
-    here = known[rows] == ids
-    return np.where(here, rows, 0), here
 
 
 def merged(parts: Sequence[Found], k: int, n_queries: int) -> Found:

@@ -14,9 +14,10 @@ from bilsh.codes import Codes, as_codes, check_widths
 from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.search.modes import Query, search
+from bilsh.search.promise import Trial
 from bilsh.search.request import Mode, Request
 from bilsh.search.results import Matches, Neighbors
-from bilsh.search.scan import Ids, Memory, Segment, rows_of
+from bilsh.search.scan import Ids, Memory, Segment
 
 if TYPE_CHECKING:
     from bilsh.search.background import Background
@@ -45,7 +46,7 @@ class View:
             raise InvalidTypeError(f"ids must be integers (n,); got {wanted.dtype} of shape {wanted.shape}.")
         numbers, there = wanted.astype(np.int64), np.zeros(len(wanted), dtype=np.bool_)
         for segment in self.segments:
-            there |= rows_of(segment.ids, numbers)[1]
+            there |= self.memory.rows_of(segment, numbers)[1]
         return numbers, there
 
     def names(self, numbers: Ids) -> NDArray[Any]:
@@ -62,6 +63,15 @@ class View:
         """Give the metadata of ids, where there is any."""
         return None
 
+    @property
+    def trial(self) -> Trial | None:
+        """What a promised recall rests on, where there are cells."""
+        return None
+
+    def in_row_order(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Booleans of items in the order of rows, given in the order in which the caller knows the items."""
+        return chosen
+
     def check(self, request: Request) -> None:
         """Refuse what cannot be done here."""
 
@@ -70,8 +80,17 @@ class View:
     ) -> tuple[Neighbors | Matches, tuple[str, ...]]:
         """Find the neighbours of checked queries, by the ids of segments; and what there is to say of the filter."""
         alive, notes = filtered(self, where)
-        n_bits, coder, memory = self.coder.n_bits, self.coder, self.memory
-        found = search(self.segments, alive, query, request, n_bits=n_bits, coder=coder, memory=memory)
+        found = search(
+            self.segments,
+            alive,
+            query,
+            request,
+            n_bits=self.coder.n_bits,
+            coder=self.coder,
+            memory=self.memory,
+            trial=self.trial,
+            filtered=where is not None,
+        )
         return found, notes
 
     def query(
@@ -112,7 +131,7 @@ class View:
         codes = np.empty((len(numbers), self.coder.n_bytes), dtype=np.uint8)
         vectors: NDArray[Any] | None = None
         for segment in self.segments:
-            rows, here = rows_of(segment.ids, numbers)
+            rows, here = self.memory.rows_of(segment, numbers)
             if segment.alive is not None:
                 here &= (segment.alive[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
             if here.any():
@@ -138,14 +157,16 @@ class Searchable(ABC):
     @overload
     def search(
         self, Q: Any = None, k: int = 10, *, codes: ArrayLike | None = None, ids: Any = None,
-        query_values: ArrayLike | None = None, mode: Mode = "auto", delta: float = 0.01, radius: None = None,
+        query_values: ArrayLike | None = None, mode: Mode = "auto", delta: float = 0.01,
+        recall: float | None = None, radius: None = None,
         where: Any = None, candidates: int | None = None, rerank: bool | NDArray[Any] = False,
         confidence: float = 0.95, n_jobs: int | None = None,
     ) -> Neighbors: ...  # fmt: skip
     @overload
     def search(
         self, Q: Any = None, k: int = 10, *, codes: ArrayLike | None = None, ids: Any = None,
-        query_values: ArrayLike | None = None, mode: Mode = "auto", delta: float = 0.01, radius: int,
+        query_values: ArrayLike | None = None, mode: Mode = "auto", delta: float = 0.01,
+        recall: float | None = None, radius: int,
         where: Any = None, candidates: int | None = None, rerank: bool | NDArray[Any] = False,
         confidence: float = 0.95, n_jobs: int | None = None,
     ) -> Matches: ...  # fmt: skip
@@ -159,6 +180,7 @@ class Searchable(ABC):
         query_values: ArrayLike | None = None,
         mode: Mode = "auto",
         delta: float = 0.01,
+        recall: float | None = None,
         radius: int | None = None,
         where: Any = None,
         candidates: int | None = None,
@@ -188,6 +210,11 @@ class Searchable(ABC):
             of them by the query's real values where queries are descriptors. :meth:`Neighbors.explain` tells.
         delta : float, default=0.01
             Prefixes: largest probability to miss any one of the k nearest codes; 0 prunes exactly.
+        recall : float, optional
+            Find this share of the nearest codes, in expectation, and read no more than that takes: by cells where
+            there are any, else by prefixes. 1 is the exact answer. The promise is about the nearest codes that are
+            looked for: the k, or the candidates that are re-scored or re-ranked. Without it something of all items is
+            read.
         radius : int, optional
             Find all codes within this Hamming distance instead of k; a full scan.
         where : array, optional
@@ -214,7 +241,7 @@ class Searchable(ABC):
         if not isinstance(rerank, bool | np.bool_ | np.ndarray):
             rerank = np.asarray(rerank)
         spare = int(ids is not None)
-        request = Request(k, mode, delta, radius, candidates, rerank, confidence, n_jobs)
+        request = Request(k, mode, delta, radius, candidates, rerank, confidence, n_jobs, recall)
         view = self._view()
         view.check(request)
         numbers = None
@@ -285,7 +312,9 @@ def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...
     notes: tuple[str, ...] = ()
     if by_row and chosen.ndim != 1:
         raise InvalidTypeError(f"where must be ids or one boolean per item; got shape {chosen.shape}.")
-    if not by_row:
+    if by_row:
+        chosen = view.in_row_order(chosen)
+    else:
         numbers, there = view.numbers(where)
         if not there.all():
             notes = (f"{int((~there).sum())} of the {len(there)} ids of `where` are not here",)

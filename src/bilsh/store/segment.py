@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.search.cells import Cells
 from bilsh.store.ids import Names, as_strings
 from bilsh.store.manifest import SegmentRef
 from bilsh.store.rows import MAX_METADATA_BYTES, Layout
@@ -56,13 +57,17 @@ class Segment:
             expected |= {"hashes": (np.dtype("<u8"), 1), "hash_rows": (np.dtype("<i8"), 1)}
         ragged = [name for name in ("keys", "meta") if name in file.sections]
         expected |= {f"{name}_ends": (np.dtype("<i8"), 1) for name in ragged}
-        found = {name: (s.dtype, s.columns) for name, s in file.sections.items() if name not in ragged}
-        counts = {section.rows for name, section in file.sections.items() if name not in ragged}
+        own = set(file.sections) - set(ragged) - {"centres", "cells"}
+        found = {
+            name: (section.dtype, section.columns) for name, section in file.sections.items() if name in own
+        }
+        counts = {file.sections[name].rows for name in own}
         flat = all(file.sections[name].row_bytes == 1 for name in ragged)
         if (
             found != expected
             or counts != {ref.rows}
             or not flat
+            or not _cells_fit(file, layout)
             or ("keys" in ragged) != (layout.id_kind == "str")
         ):
             raise file.corrupt("does not have the sections of this store's items")
@@ -85,6 +90,16 @@ class Segment:
         """Int64 ids, see the class."""
         ids: NDArray[np.int64] = self.file.array("ids")[:, 0]
         return ids
+
+    @cached_property
+    def cells(self) -> Cells | None:
+        """Where cells lie when rows are in their order, None when they are not."""
+        if not self.has("cells"):
+            return None
+        cells = Cells(self.file.array("centres"), self.file.array("cells")[:, 0])
+        if cells.offsets[0] != 0 or cells.offsets[-1] != len(self) or np.any(np.diff(cells.offsets) < 0):
+            raise self.file.corrupt("section cells does not cut the rows into cells")
+        return cells
 
     @property
     def vectors(self) -> NDArray[Any] | None:
@@ -236,6 +251,18 @@ class Segment:
         return result
 
 
+def _cells_fit(file: SectionFile, layout: Layout) -> bool:
+    """Whether the sections of cells are both there, or neither, and of one length."""
+    centres, cells = file.sections.get("centres"), file.sections.get("cells")
+    if centres is None or cells is None:
+        return centres is cells
+    return (
+        (centres.dtype, cells.dtype, cells.columns) == (np.dtype("<u1"), np.dtype("<i8"), 1)
+        and centres.columns <= layout.n_bytes
+        and cells.rows == centres.rows + 1 >= 2
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Some rows of a segment in memory; same names as :class:`Segment`."""
@@ -288,6 +315,11 @@ class Window:
         if not self._segment.layout.keep_vectors:
             return None
         return self._segment.file.rows_of("vectors", self._start, self._stop)
+
+    @property
+    def cells(self) -> None:
+        """Windows are read one after the other, all of them."""
+        return None
 
 
 def unmapped(segment: Segment) -> list[Window]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from math import prod
 from pathlib import Path
@@ -262,7 +264,35 @@ def advise(
     ranking: Ranking = by or ("reranked" if keep_vectors else "asymmetric")
     if ranking not in RANKINGS:
         raise InvalidInputError(f"by must be one of {', '.join(RANKINGS)}; got {by!r}.")
-    chosen = None
+    with sampled(path, key, describe, id_column=id_column, seed=seed, jobs=jobs, progress=progress) as data:
+        return _advise(data, ranking, recall, error, confidence, pairs, seed, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Descriptors to measure codes on: some rows, how many there are, their shape, how images are described."""
+
+    X: NDArray[Any]
+    rows: int
+    shape: tuple[int, ...]
+    descriptor: DescriptorChoice | None = None
+
+
+@contextmanager
+def sampled(
+    path: Path,
+    key: str | None = None,
+    describe: str | None = None,
+    *,
+    id_column: str | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    progress: Progress = silent,
+) -> Iterator[Sampled]:
+    """Take a sample of an array file or of a folder of images; parameters as in :func:`advise`.
+
+    An error about values that are not finite, raised where the sample is used, names their row and column.
+    """
     if path.is_dir():
         if (key, id_column) != (None, None):
             raise InvalidInputError(
@@ -271,28 +301,23 @@ def advise(
         chosen = choose_descriptor(path, describe, seed=seed, progress=progress)
         images = ImageSource(path, chosen.descriptor, jobs=jobs)
         X = images.sample(SAMPLE_IMAGES, progress)
-        rows, shape = images.rows, tuple(images.item_shape)
-    else:
-        source = ArraySource(path, key, id_column=id_column)
-        rows, shape = source.rows, source.item_shape
-        if rows < 3:
-            raise InvalidInputError(f"{path} has {rows} rows; advice needs at least 3.")
-        X = np.asarray(source.sample(max(64, SAMPLE_BYTES // (4 * prod(shape)))))
-        try:
-            return _advise(X, rows, shape, ranking, recall, None, error, confidence, pairs, seed, progress)
-        except InvalidInputError:
-            source.check()  # names the row and the column of a value that is not finite
-            raise
-    return _advise(X, rows, shape, ranking, recall, chosen, error, confidence, pairs, seed, progress)
+        yield Sampled(X, images.rows, tuple(images.item_shape), chosen)
+        return
+    source = ArraySource(path, key, id_column=id_column)
+    if source.rows < 3:
+        raise InvalidInputError(f"{path} has {source.rows} rows; advice needs at least 3.")
+    X = np.asarray(source.sample(max(64, SAMPLE_BYTES // (4 * prod(source.item_shape)))))
+    try:
+        yield Sampled(X, source.rows, source.item_shape)
+    except InvalidInputError:
+        source.check()
+        raise
 
 
 def _advise(
-    X: NDArray[Any],
-    rows: int,
-    shape: tuple[int, ...],
+    data: Sampled,
     by: Ranking,
     recall: float,
-    descriptor: DescriptorChoice | None,
     error: float,
     confidence: float,
     pairs: float,
@@ -301,22 +326,25 @@ def _advise(
 ) -> Advice:
     import bilsh
 
-    curve = bits_curve(X, until=recall, by=by, seed=seed, of=rows, cache=advice_cache(), progress=progress)
+    X = data.X
+    curve = bits_curve(
+        X, until=recall, by=by, seed=seed, of=data.rows, cache=advice_cache(), progress=progress
+    )
     shortest = curve.shortest(recall, by)
     pick = shortest or curve.best(by)
     kind = bilsh.AngleEncoder if pick.encoder == "angle" else bilsh.KernelEncoder
     # A few hundred items tell what the promise for all pairs depends on.
     probe = kind(1024, random_state=seed).fit(X[:512])
     return Advice(
-        rows=rows,
-        item_shape=shape,
+        rows=data.rows,
+        item_shape=data.shape,
         item_bytes=curve.item_bytes,
         recall=recall,
         by=by,
         pick=pick,
         reached=shortest is not None,
         curve=curve,
-        descriptor=descriptor,
+        descriptor=data.descriptor,
         uniform_bits=bilsh.bits_needed(error, confidence, pairs, probe),
         error=error,
         confidence=confidence,

@@ -1,0 +1,160 @@
+"""Cells: rows in groups around centres, so that a query reads the groups near it and not all rows.
+
+Centres are found by k-majority, which is k-means under the Hamming distance: every code goes to its nearest centre,
+every centre becomes the majority of its codes, bit by bit. A prefix of a code is a code, so centres have 1,024 bits
+at most, however long the codes are.
+
+A query first reads the nearest cells, until they hold :data:`FIRST` times as many rows as it wants neighbours. The
+k-th distance T among them tells how far its neighbours are; it goes on to all cells whose centres are no farther than
+``SHARE * T + slack``. How much slack a wanted recall takes is measured, see :mod:`bilsh.search.promise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh import _native
+from bilsh.codes import Codes
+from bilsh.errors import InvalidInputError
+from bilsh.types import Progress
+from bilsh.validation import check_integer
+
+CENTRE_BYTES = 128
+"""Longest centre: the cells of 1,024 bits are as good as those of 4,096, and a quarter of the work."""
+
+FIRST = 10
+"""Rows that are read first, per wanted neighbour."""
+
+SHARE = 0.8
+"""Of the k-th distance, in the reach of a query; chosen by the fewest rows read at recalls from .90 to .995."""
+
+MIN_ITEMS = 10_000
+"""Fewer items are read as a whole as quickly."""
+
+SAMPLE_PER_CELL = 50
+ROUNDS = 6
+EVERYTHING = np.iinfo(np.int32).max
+"""The slack with which all cells are visited."""
+
+Rows = Iterator[tuple[NDArray[np.int64], Codes]]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cells:
+    """Where the cells of a segment lie.
+
+    Attributes
+    ----------
+    centres : uint8 array (c, width)
+        First bytes of each cell's centre.
+    offsets : int64 array (c + 1,)
+        Cell i is rows ``offsets[i]:offsets[i + 1]``.
+    """
+
+    centres: Codes
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.centres)
+
+    def far(self, codes: Codes, n_jobs: int = 1) -> NDArray[np.int32]:
+        """Distances (q, c) of codes to all centres."""
+        return _native.hamming_matrix(head(codes, self.centres.shape[1]), self.centres, n_jobs)
+
+    def of_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Cell of each row."""
+        return np.searchsorted(self.offsets, rows, side="right") - 1
+
+    def share(self, n_bits: int) -> float:
+        """How much of a distance between codes of n_bits counts in the reach of a query, see the module."""
+        return float(SHARE * min(1.0, 8 * self.centres.shape[1] / n_bits))
+
+
+def head(codes: Codes, width: int) -> Codes:
+    """First bytes of codes, as one block."""
+    return codes if codes.shape[1] == width else np.ascontiguousarray(codes[:, :width])
+
+
+def number_of_cells(n_cells: int | str | None, n_items: int) -> int:
+    """How many cells to make of so many items; 0 for none.
+
+    Parameters
+    ----------
+    n_cells : int, "auto" or None
+        "auto" takes 4 sqrt(n), so that a query's way to the centres and to the rows cost about the same; and none
+        for fewer than 10,000 items, which are read as a whole as quickly.
+    n_items : int
+    """
+    if n_cells is None:
+        return 0
+    if isinstance(n_cells, str):
+        if n_cells != "auto":
+            raise InvalidInputError(f"cells must be a number, 'auto' or None; got {n_cells!r}.")
+        return 4 * isqrt(n_items) if n_items >= MIN_ITEMS else 0
+    return min(check_integer("cells", n_cells, minimum=1), n_items)
+
+
+def sample_size(n_cells: int, n_items: int) -> int:
+    """How many codes the centres are learned from."""
+    return min(n_items, max(SAMPLE_PER_CELL * n_cells, 1000))
+
+
+def learn_centres(sample: Codes, n_cells: int, *, n_jobs: int = 1, progress: Progress | None = None) -> Codes:
+    """Centres of so many cells by k-majority.
+
+    Parameters
+    ----------
+    sample : uint8 array (n, n_bytes)
+        Codes, or their first bytes, at least as many as cells; in random order, since the first are where centres
+        begin.
+    n_cells : int
+    n_jobs : int
+    progress : function of (what, done, all), optional
+
+    Returns
+    -------
+    uint8 array (n_cells, min(n_bytes, 128))
+    """
+    codes = head(sample, min(sample.shape[1], CENTRE_BYTES))
+    centres = np.ascontiguousarray(codes[:n_cells])
+    for done in range(ROUNDS):
+        if progress is not None:
+            progress("learning centres", done, ROUNDS)
+        centres = _native.majority(codes, nearest(codes, centres, n_jobs), centres, n_jobs)
+    return centres
+
+
+def nearest(codes: Codes, centres: Codes, n_jobs: int = 1) -> NDArray[np.int32]:
+    """Cell of each code: the nearest centre, of equals the first."""
+    near, _ = _native.hamming_top_k(head(codes, centres.shape[1]), [centres], 1, None, None, n_jobs)
+    return near[:, 0].astype(np.int32)
+
+
+def arranged(cell_of: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows in the order of their cells, and where each cell begins."""
+    offsets = np.zeros(n_cells + 1, dtype=np.int64)
+    np.cumsum(np.bincount(cell_of, minlength=n_cells), out=offsets[1:])
+    return np.argsort(cell_of, kind="stable"), offsets
+
+
+def in_cells(
+    codes: Codes, n_cells: int, *, n_jobs: int = 1, seed: int = 0
+) -> tuple[NDArray[np.int64], Cells]:
+    """Cells of codes in memory, and the order in which rows belong into them."""
+    sample = np.random.default_rng(seed).choice(
+        len(codes), sample_size(n_cells, len(codes)), replace=False, shuffle=True
+    )
+    width = min(codes.shape[1], CENTRE_BYTES)
+    centres = learn_centres(np.ascontiguousarray(codes[sample, :width]), n_cells, n_jobs=n_jobs)
+    order, offsets = arranged(nearest(codes, centres, n_jobs), n_cells)
+    return order, Cells(centres, offsets)
+
+
+def whole(slabs: Sequence[Codes], rows: NDArray[np.int64]) -> Codes:
+    """Codes of some rows, their slabs side by side."""
+    return np.hstack([slab[rows] for slab in slabs])

@@ -1,0 +1,297 @@
+"""Cells against loops: centres, what a query reads and finds, and an index that has them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bilsh
+from bilsh import _native
+from bilsh.codes import slab_widths
+from bilsh.search.cells import (
+    CENTRE_BYTES,
+    EVERYTHING,
+    Cells,
+    in_cells,
+    learn_centres,
+    nearest,
+    number_of_cells,
+)
+from bilsh.search.pruning import prefix_limits
+
+EXACT = 0.0
+
+
+def clustered(n, n_bytes, seed, *, n_groups=40, noise=0.1):
+    """Codes around random ones: each bit differs with a probability of its own item."""
+    rng = np.random.default_rng(seed)
+    middles = rng.integers(0, 2, size=(n_groups, 8 * n_bytes), dtype=np.uint8)
+    share = noise * rng.uniform(0.3, 1.7, size=(n, 1))
+    bits = middles[rng.integers(0, n_groups, size=n)] ^ (rng.random((n, 8 * n_bytes)) < share)
+    return np.packbits(bits, axis=1, bitorder="little")
+
+
+def slabs_of(codes):
+    edges = np.cumsum(slab_widths(codes.shape[1]))[:-1]
+    return [np.ascontiguousarray(part) for part in np.split(codes, edges, axis=1)]
+
+
+def distances(query, codes):
+    return np.bitwise_count(query ^ codes).sum(axis=-1).astype(int)
+
+
+def loop(query, codes, ids, living, cells, k, first, share, slack):
+    """The rule, cell by cell: ids and distances, bound, number of cells."""
+    far = distances(query[: cells.centres.shape[1]], cells.centres)
+    order = sorted(range(len(far)), key=lambda cell: (far[cell], cell))
+    read, seen = [], []
+    for cell in order:
+        if sum(living[row] for row in seen) >= max(first, k):
+            break
+        read.append(cell)
+        seen += range(cells.offsets[cell], cells.offsets[cell + 1])
+    bound = sorted(distances(query, codes[row]) for row in seen if living[row])[k - 1]
+    for cell in order:
+        if cell not in read and far[cell] <= int(np.floor(share * bound)) + slack:
+            read.append(cell)
+            seen += range(cells.offsets[cell], cells.offsets[cell + 1])
+    hits = sorted((distances(query, codes[row]), ids[row]) for row in seen if living[row])[:k]
+    return hits, bound, len(read)
+
+
+@pytest.mark.parametrize("level", _native.levels())
+@pytest.mark.parametrize("n_bytes", [5, 64, 80, 300])
+def test_what_a_query_reads_and_finds(level, n_bytes):
+    _native.force_level(level)
+    try:
+        rng = np.random.default_rng(n_bytes)
+        codes = clustered(700, n_bytes, n_bytes)
+        order, cells = in_cells(codes, 25)
+        codes, ids = codes[order], rng.permutation(10_000)[:700]
+        living = rng.random(700) < 0.7
+        queries = clustered(30, n_bytes, n_bytes)
+        slabs = slabs_of(codes)
+        ends = np.cumsum([8 * slab.shape[1] for slab in slabs])
+        limits = prefix_limits(8 * n_bytes, tuple(ends[:-1].tolist()), EXACT)
+        for k, first, share, slack in [
+            (1, 1, 0.5, 0),
+            (7, 30, 0.8, -20),
+            (7, 30, 0.8, 10),
+            (20, 1, 0.0, EVERYTHING),
+        ]:
+            bitmap = np.packbits(living, bitorder="little")
+            for alive, counts in [(bitmap, living), (None, np.ones(700, dtype=bool))]:
+                far = cells.far(queries)
+                together = _native.cells_top_k(
+                    queries, slabs, cells.offsets, far, k, first, share, slack, limits, ids, alive, 3
+                )
+                for q, query in enumerate(queries):
+                    hits, bound, read = loop(query, codes, ids, counts, cells, k, first, share, slack)
+                    found = list(zip(together[1][q].tolist(), together[0][q].tolist(), strict=True))
+                    assert found == hits
+                    assert together[2][q].tolist()[::2] == [bound, read]
+                alone = _native.cells_top_k(
+                    queries[3:4],
+                    slabs,
+                    cells.offsets,
+                    far[3:4],
+                    k,
+                    first,
+                    share,
+                    slack,
+                    limits,
+                    ids,
+                    alive,
+                    1,
+                )
+                assert alone[0].tolist() == together[0][3:4].tolist()
+                assert alone[2].tolist() == together[2][3:4].tolist()
+    finally:
+        _native.force_level("auto")
+
+
+def test_more_cells_are_read_where_the_first_hold_too_few():
+    codes = clustered(60, 8, 0)
+    order, cells = in_cells(codes, 30)
+    slabs = slabs_of(codes[order])
+    limits = np.zeros((0, 1), dtype=np.int32)
+    far = cells.far(codes)
+    found = _native.cells_top_k(codes, slabs, cells.offsets, far, 60, 1, 0.0, -1, limits)
+    assert found[0].shape == (60, 60)
+    assert all(sorted(row) == list(range(60)) for row in found[0].tolist())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"offsets": np.array([0, 5, 3, 60])}, "ascend"),
+        ({"offsets": np.array([0, 61])}, "ascend"),
+        ({"offsets": np.array([0])}, "one entry more"),
+        ({"far": np.zeros((1, 3), dtype=np.int32)}, "a row per query"),
+        ({"share": -1.0}, "share"),
+        ({"limits": np.zeros((1, 1), dtype=np.int32)}, "limits"),
+    ],
+)
+def test_what_the_core_refuses(change, message):
+    codes = clustered(60, 8, 0)
+    given_ = {
+        "queries": codes[:1],
+        "slabs": [codes],
+        "offsets": np.array([0, 20, 60]),
+        "far": np.zeros((1, 2), dtype=np.int32),
+        "k": 3,
+        "first": 3,
+        "share": 0.5,
+        "slack": 0,
+        "limits": np.zeros((0, 1), dtype=np.int32),
+    }
+    with pytest.raises(ValueError, match=message):
+        _native.cells_top_k(**(given_ | change))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 12), st.integers(0, 2**31))
+def test_centres_are_majorities(n, n_bytes, n_cells, seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 256, size=(n, n_bytes), dtype=np.uint8)
+    cell_of = rng.integers(0, n_cells, size=n, dtype=np.int32)
+    before = rng.integers(0, 256, size=(n_cells, n_bytes), dtype=np.uint8)
+    after = _native.majority(codes, cell_of, before, 2)
+    for cell in range(n_cells):
+        mine = np.unpackbits(codes[cell_of == cell], axis=1, bitorder="little")
+        expected = (
+            np.packbits(2 * mine.sum(axis=0) > len(mine), bitorder="little") if len(mine) else before[cell]
+        )
+        assert after[cell].tolist() == expected.tolist()
+
+
+def test_large_cells_count_beyond_a_byte():
+    codes = np.repeat(np.array([[1], [2]], dtype=np.uint8), [600, 599], axis=0)
+    centres = _native.majority(codes, np.zeros(1199, dtype=np.int32), np.zeros((1, 1), dtype=np.uint8), 1)
+    assert centres.tolist() == [[1]]
+
+
+def test_learning_brings_centres_nearer_and_is_repeatable():
+    codes = clustered(3000, 200, 1)
+    centres = learn_centres(codes, 40)
+    assert centres.shape == (40, CENTRE_BYTES)
+    assert np.array_equal(centres, learn_centres(codes, 40, n_jobs=3))
+    heads = codes[:, :CENTRE_BYTES]
+    mine, first = nearest(codes, centres), nearest(codes, np.ascontiguousarray(heads[:40]))
+    assert distances(heads, centres[mine]).sum() < 0.9 * distances(heads, heads[:40][first]).sum()
+
+
+@pytest.mark.parametrize(
+    ("asked", "n", "expected"),
+    [
+        (None, 10**6, 0),
+        ("auto", 9_999, 0),
+        ("auto", 10_000, 400),
+        ("auto", 10**6, 4000),
+        (7, 100, 7),
+        (7, 3, 3),
+    ],
+)
+def test_number_of_cells(asked, n, expected):
+    assert number_of_cells(asked, n) == expected
+
+
+@pytest.mark.parametrize("wrong", ["many", 0, -3, 2.5])
+def test_numbers_of_cells_that_are_refused(wrong):
+    with pytest.raises((ValueError, TypeError), match="cells must be"):
+        bilsh.Index(clustered(50, 8, 0), cells=wrong)
+
+
+def test_cells_of_rows():
+    cells = Cells(np.zeros((4, 1), dtype=np.uint8), np.array([0, 0, 3, 3, 5]))
+    assert cells.of_rows(np.arange(5)).tolist() == [1, 1, 1, 3, 3]
+
+
+class TestIndexWithCells:
+    codes = clustered(3000, 160, 5)
+    plain = bilsh.Index(codes)
+    celled = bilsh.Index(codes, cells=50)
+    queries = clustered(20, 160, 5)
+
+    def test_without_a_recall_it_answers_as_before(self):
+        for options in ({"mode": "hamming"}, {"delta": 0}, {"recall": 1}, {"radius": 200}):
+            one, other = (
+                index.search(codes=self.queries, k=9, **options) for index in (self.plain, self.celled)
+            )
+            assert [ids.tolist() for ids in one.ids] == [ids.tolist() for ids in other.ids]
+            assert [far.tolist() for far in one.distances] == [far.tolist() for far in other.distances]
+
+    def test_a_filter_means_the_same_items(self):
+        passes = np.random.default_rng(0).random(3000) < 0.3
+        for where in (passes, np.flatnonzero(passes)):
+            for recall in (None, 0.9, 1):
+                found = self.celled.search(codes=self.queries, k=9, where=where, recall=recall)
+                assert passes[found.ids].all()
+                truth = self.plain.search(codes=self.queries, k=9, where=where, delta=0)
+                assert (found.ids == truth.ids).mean() > (0.8 if recall != 1 else 0.999)
+
+    def test_items_as_queries_and_vectors_follow_their_codes(self):
+        vectors = np.unpackbits(self.codes, axis=1, bitorder="little").astype(np.float32)[:, :64]
+        ids = np.random.default_rng(1).permutation(50_000)[:3000]
+        found = bilsh.Index(self.codes, ids=ids, cells=50).search(ids=ids[:5], k=4, recall=0.95)
+        truth = self.plain.search(ids=np.arange(5), k=4, mode="hamming")
+        assert (found.ids == ids[truth.ids]).mean() > 0.7
+        index = bilsh.Index(self.codes, ids=ids, cells=50, vectors=vectors)
+        rows, here = index._view().memory.rows_of(index, ids[:100])
+        assert here.all()
+        assert np.array_equal(index.vectors[rows], vectors[:100])
+
+    def test_it_says_what_it_did(self):
+        told = self.celled.search(codes=self.queries, k=5, recall=0.9).explain()
+        assert told.promise.target == 0.9
+        assert told.promise.k == 5
+        assert told.promise.n_queries == 2000
+        assert "promised recall 0.9 of the 5 nearest codes, for queries like 2,000 items" in str(told)
+        assert "of 50 cells read per query" in str(told)
+        assert "cells: centres" in told.work
+        assert "there are no cells" in str(self.plain.search(codes=self.queries, recall=0.9).explain())
+
+    def test_strange_queries_are_read_in_full(self):
+        strange = np.random.default_rng(3).integers(0, 256, size=(6, 160), dtype=np.uint8)
+        found = self.celled.search(codes=strange, k=5, recall=0.9)
+        assert "6 of 6 queries are farther from everything" in str(found.explain())
+        assert found.ids.tolist() == self.plain.search(codes=strange, k=5, mode="hamming").ids.tolist()
+
+    def test_calibrating_with_such_queries_makes_them_usual(self):
+        index = bilsh.Index(self.codes, cells=50)
+        strange = np.random.default_rng(3).integers(0, 256, size=(606, 160), dtype=np.uint8)
+        index.calibrate(strange[6:])
+        told = index.search(codes=strange[:6], k=5, recall=0.9).explain()
+        assert told.promise is None or told.promise.source == "given"
+        with pytest.raises(ValueError, match="no cells"):
+            self.plain.calibrate(strange)
+
+    def test_more_neighbours_than_were_kept(self):
+        found = self.celled.search(codes=self.queries, k=300, recall=0.9)
+        truth = self.plain.search(codes=self.queries, k=300, mode="hamming")
+        kept = [len(np.intersect1d(a, b)) / 300 for a, b in zip(found.ids, truth.ids, strict=True)]
+        assert np.mean(kept) > 0.85
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"recall": 0}, "recall must be"),
+            ({"recall": 1.5}, "recall must be"),
+            ({"recall": 0.9, "radius": 3}, "a radius is searched exactly"),
+            ({"recall": 0.9, "mode": "hamming"}, "reads all items"),
+        ],
+    )
+    def test_what_is_refused(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            self.celled.search(codes=self.queries, **options)
+
+
+def test_descriptors_are_scored_after_cells():
+    rng = np.random.default_rng(0)
+    X = 4 * rng.normal(size=(20, 6, 6))[rng.integers(0, 20, size=2500)] + rng.normal(size=(2500, 6, 6))
+    enc = bilsh.AngleEncoder(n_bits=1024, random_state=0).fit(X)
+    index = bilsh.Index(enc.transform(X), enc, cells=60)
+    found = index.search(X[:4], k=3, recall=0.9)
+    assert found.ids[:, 0].tolist() == [0, 1, 2, 3]
+    assert found.explain().promise.k == 100
+    assert found.interval.shape == (4, 3, 2)
