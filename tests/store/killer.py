@@ -28,6 +28,7 @@ ACTIONS = [
     "delete",
     "delete one",
     "compact",
+    "cells",
     "backup",
 ]
 
@@ -65,6 +66,8 @@ def perform(store, action, picked, seed, copy):
         store.delete(picked)
     elif action == "compact":
         store.compact()
+    elif action == "cells":
+        store.build_cells(8)
     elif action == "backup":
         store.backup(copy)
 

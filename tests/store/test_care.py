@@ -226,13 +226,13 @@ def test_a_store_of_format_2_opens(kind):
 
 
 def test_a_later_format_is_refused_by_its_number(store):
-    assert sorted(READERS) == [1, 2]
+    assert sorted(READERS) == [1, 2, 3]
     path = max(store.path.glob("m-*.json"))
     store.close()
     body = json.loads(path.read_text())["manifest"]
-    body["format"] = 3
+    body["format"] = 4
     text = json.dumps(body, separators=(",", ":")).encode()
     digest = hashlib.sha256(text).hexdigest().encode()
     path.write_bytes(b'{"sha256":"' + digest + b'","manifest":' + text + b"}\n")
-    with pytest.raises(CorruptStoreError, match=r"format 3, this version knows 1, 2; use a newer bilsh"):
+    with pytest.raises(CorruptStoreError, match=r"format 4, this version knows 1, 2, 3; use a newer bilsh"):
         Store.open(store.path)

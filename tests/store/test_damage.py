@@ -11,7 +11,7 @@ from makers import TORTURE, content, make_encoder, make_items
 from bilsh import CorruptStoreError, Store
 
 WHERE = Path("/store")
-KINDS = ("int", "str", "int log", "str log")
+KINDS = ("int", "str", "int log", "str log", "int cells", "str cells")
 
 
 def build(disk, where, kind):
@@ -37,6 +37,10 @@ def build(disk, where, kind):
         store.upsert(make_items(2, 3), ids=names(21, 40), metadata=[1, None])
         store.add(make_items(1, 4), ids=names(41))
         assert store._now.tail.count == 3
+    if kind.endswith("cells"):
+        store.build_cells(3)
+        store.add(make_items(2, 3), ids=names(50, 51))
+        store.delete(names(22))
     store.close()
 
 
@@ -49,7 +53,16 @@ def answers(disk, where=WHERE, **options):
         ids = store.external_ids(np.concatenate(known))
         slabs = [slab.tobytes() for segment in store.segments for slab in segment.slabs]
         again = [items.codes.tobytes(), items.vectors.tobytes(), items.metadata]
-        return found, again, ids.tolist(), slabs, store.encoder.fingerprint
+        trial = store._view().trial
+        cells = [
+            (c.centres.tobytes(), c.offsets.tolist()) for s in store.segments if (c := s.cells) is not None
+        ]
+        tried = (
+            None
+            if trial is None
+            else (trial.codes.tobytes(), trial.near.tolist(), trial.own.tolist(), trial.time)
+        )
+        return found, again, ids.tolist(), slabs, cells, tried, store.encoder.fingerprint
 
 
 @pytest.fixture(params=KINDS)
@@ -77,7 +90,7 @@ def judge(files, expected, damaged):
 def newest(files):
     """Names of the files that the newest version consists of."""
     manifest = max(name for name in files if name.startswith("m-"))
-    return {manifest} | {name for name in files if name[0] in "sdel" and name.encode() in files[manifest]}
+    return {manifest} | {name for name in files if name[0] in "sdelc" and name.encode() in files[manifest]}
 
 
 def used(name, data):

@@ -62,6 +62,22 @@ def test_bytes_are_where_the_document_says(tmp_path):
     assert sections["order"][:, 0].tolist() == list(range(8, -1, -1))
 
 
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_a_store_of_format_3_opens(kind):
+    """Cells and their calibration, a segment beside them and deleted rows."""
+    where = FORMATS / "v3" / f"store-{kind}"
+    expected = json.loads((FORMATS / "v3" / f"store-{kind}.json").read_text())
+    with Store.open(where) as store:
+        store.verify(deep=True)
+        assert store._now.manifest.format == 3
+        assert (store.n_cells, len(store)) == (expected["n_cells"], len(expected["ids"]))
+        items = store.get(expected["ids"])
+        assert [code.hex() for code in map(bytes, items.codes)] == expected["codes"]
+        hits = store.search(codes=items.codes[:4], k=3, recall=0.8)
+        assert hits.ids.tolist() == expected["found"]
+        assert hits.explain().promise.slack == expected["slack"]
+
+
 def seven_bits(data):
     """Bytes of seven bits, from the lowest bit of the first on, as the document says."""
     number = 0

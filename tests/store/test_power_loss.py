@@ -29,6 +29,10 @@ STEPS = (
     lambda store: store.compact(),
     lambda store: store.delete([20]),
     lambda store: store.add(make_items(1, 5)),
+    lambda store: store.build_cells(2),
+    lambda store: store.delete([40]),
+    lambda store: store.add(make_items(2, 7)),
+    lambda store: store.compact(),
 )
 
 
@@ -127,6 +131,7 @@ FORGOTTEN_STEPS = {
     "sync of bitmaps": skip_sync_of("d-"),
     "sync of the log": skip_sync_of("l-"),
     "sync of the encoder": skip_sync_of("e-"),
+    "sync of the calibration": skip_sync_of("c-"),
     "sync of manifests": skip_sync_of("t-"),
     "directory sync before the manifest": skip_directory_sync(with_manifest=False),
     "directory sync after the link": skip_directory_sync(with_manifest=True),
@@ -173,7 +178,7 @@ def note_too_early(writer, manifest, *, base, seen=None, commit=writing.Writer.c
 def tidy_too_early(writer, manifest, *, base, seen=None, commit=writing.Writer.commit):
     """Files of the version that is still the newest are removed before the next one stands."""
     for name in writer.directory.list():
-        if name.startswith(("s-", "d-")) and name not in manifest.files():
+        if name.startswith(("s-", "d-", "c-")) and name not in manifest.files():
             writer.directory.unlink(name)
     commit(writer, manifest, base=base, seen=seen)
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.search.cells import Cells
+from bilsh.search.promise import Trial
 from bilsh.search.pruning import prefix_limits
 from bilsh.search.visiting import Known, Wish, by_cells
 
@@ -76,12 +77,15 @@ class Memory:
         Rows in the order of their ids; None where they are already.
     known : by segment
         What cells have been found to promise.
+    trials : by file
+        What promises rest on, as kept in files.
     """
 
     pays: WeakKeyDictionary[Any, dict[tuple[int, float], bool]] = field(default_factory=WeakKeyDictionary)
     frequencies: WeakKeyDictionary[Any, NDArray[np.float64]] = field(default_factory=WeakKeyDictionary)
     orders: WeakKeyDictionary[Any, Ids | None] = field(default_factory=WeakKeyDictionary)
     known: WeakKeyDictionary[Any, Known] = field(default_factory=WeakKeyDictionary)
+    trials: WeakKeyDictionary[Any, Trial | None] = field(default_factory=WeakKeyDictionary)
 
     def rows_of(self, segment: Segment, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         """Row of each id in a segment, and whether it is there (row 0 where it is not)."""

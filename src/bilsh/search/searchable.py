@@ -88,7 +88,7 @@ class View:
             n_bits=self.coder.n_bits,
             coder=self.coder,
             memory=self.memory,
-            trial=self.trial,
+            trial=self.trial if request.recall is not None else None,
             filtered=where is not None,
         )
         return found, notes

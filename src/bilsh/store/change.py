@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError, InvalidInputError, InvalidTypeError
+from bilsh.search.cells import Progress
 from bilsh.store import log
+from bilsh.store.celled import Arrangement, Workshop, merge_into_cells
 from bilsh.store.files import SyncFailed
 from bilsh.store.ids import Names, show
 from bilsh.store.log import LogWriter, Record
@@ -47,6 +49,7 @@ class Change:
         self._deleted: list[NDArray[np.int64]] = []
         self._deleted_in_tail: set[int] = set()
         self._folded = base.tail is None
+        self._calibration = base.calibration
         self._changed = self._rewritten = False
 
     @property
@@ -91,24 +94,48 @@ class Change:
         return self._delete_found(where, rows) + self._delete_in_tail(names)
 
     def merge_all(self) -> None:
-        """Rewrite all segments as one, without dead rows."""
+        """Rewrite all segments as one, without dead rows; in cells, where there are any."""
         tail = self._fold()
         if tail or len(self._segments) > 1 or any(segment.ref.dead for segment in self._segments):
-            self._merge(list(range(len(self._segments))), tail)
+            if any(segment.has("cells") for segment in self._segments):
+                self._merge_into_cells(tail)
+            else:
+                self._merge(list(range(len(self._segments))), tail)
 
     def merge_smallest(self) -> bool:
         """Rewrite the one segment with dead rows that has the fewest living; False when there is none."""
         numbers = [i for i, segment in enumerate(self._segments) if segment.ref.dead]
-        if numbers:
-            self._merge([min(numbers, key=lambda i: self._segments[i].n_alive)])
-        return bool(numbers)
+        if not numbers:
+            return False
+        number = min(numbers, key=lambda i: self._segments[i].n_alive)
+        if self._segments[number].has("cells"):
+            celled = self._segments[number]
+            self._write_cells([celled], [], 1, Arrangement.of(celled))
+        else:
+            self._merge([number])
+        return True
+
+    def build_cells(self, n_cells: int | str, *, n_jobs: int = 1, progress: Progress | None = None) -> int:
+        """Rewrite all segments as one in the order of new cells; return their number, 0 where items are too few."""
+        tail = self._fold()
+        made = self._write_cells(self._segments, tail, n_cells, None, n_jobs=n_jobs, progress=progress)
+        self._pending += [] if made else tail
+        return made
+
+    def calibrate(
+        self, queries: NDArray[np.uint8] | None, *, n_jobs: int = 1, progress: Progress | None = None
+    ) -> None:
+        """Measure anew what promised recalls rest on, by queries that are codes, or by items."""
+        celled = next(segment for segment in self._segments if segment.has("cells"))
+        self._calibration = self._workshop(n_jobs, progress).calibration(celled, queries)
+        self._rewritten = self._changed = True
 
     def commit(self) -> Snapshot:
         """Make the change durable and return the version it makes; the old one where nothing changed."""
         if not self._changed:
             return self._base
         record = self._as_record()
-        in_order = not to_merge([segment.ref for segment in self._segments])
+        in_order = not self._to_merge() and not merge_into_cells(self._segments)
         if record is not None and in_order and self._writer.takes(record, self._base.tail):
             return self._append(record)
         self._flush()
@@ -127,14 +154,16 @@ class Change:
         manifest = replace(self._base.manifest, version=record.version, next_id=record.next_id)
         tail = self._writer.tail(self._layout)
         base, segments = self._base, tuple(self._segments)
-        return Snapshot(manifest, base.stored, base.encoder, segments, base.deletes, tail)
+        return Snapshot(manifest, base.stored, base.encoder, segments, base.deletes, tail, base.calibration)
 
     def _commit(self, version: int, base: int, following: bool, repaired_from: int | None = None) -> Snapshot:
         refs, deletes = self._write_bitmaps()
         ready = self._new_log(version) if following and self._kind else None
+        celled = any(segment.has("cells") for segment in self._segments)
+        calibration = self._calibration if celled else None
         manifest = replace(
             self._base.stored,
-            format=2 if ready else 1,
+            format=3 if celled else 2 if ready else 1,
             version=version,
             time=seconds(),
             id_kind=self._kind,
@@ -143,6 +172,7 @@ class Change:
             deletes=deletes.ref if deletes else None,
             repaired_from=repaired_from,
             log=ready.ref if ready else None,
+            calibration=calibration.ref if calibration else None,
         )
         # The new version is opened before it is committed: once committed, nothing may fail any more.
         segments = tuple(
@@ -150,7 +180,7 @@ class Change:
             for segment, ref in zip(self._segments, refs, strict=True)
         )
         tail = Tail(ready.ref, self._layout, version, ready.records, 0, ready.end) if ready else None
-        snapshot = Snapshot(manifest, manifest, self._base.encoder, segments, deletes, tail)
+        snapshot = Snapshot(manifest, manifest, self._base.encoder, segments, deletes, tail, calibration)
         self._writer.commit(manifest, base=base, seen=self._base.tail)
         self._writer.use_log(ready)
         return snapshot
@@ -278,14 +308,56 @@ class Change:
         self._segments = [s for i, s in enumerate(self._segments) if i not in set(numbers)] + merged
         self._changed = True
 
+    def _to_merge(self) -> list[int]:
+        """Segments to rewrite as one; that of the cells has a rule of its own."""
+        plain = [i for i, segment in enumerate(self._segments) if not segment.has("cells")]
+        return [plain[i] for i in to_merge([self._segments[i].ref for i in plain])]
+
     def _merge_where_due(self) -> None:
-        numbers = to_merge([segment.ref for segment in self._segments])
-        if numbers:
+        into_cells = merge_into_cells(self._segments)
+        numbers = [] if into_cells else self._to_merge()
+        if into_cells or numbers:
             named = self._writer.named()
             try:
-                self._merge(numbers)
+                if into_cells:
+                    self._merge_into_cells([])
+                else:
+                    self._merge(numbers)
             except OSError as error:
                 self._forgive(error, named)
+
+    def _merge_into_cells(self, more: Sequence[RowSet]) -> None:
+        celled = next(segment for segment in self._segments if segment.has("cells"))
+        before = Arrangement.of(celled)
+        if not self._write_cells(self._segments, more, before.asked or "auto", before):
+            self._merge(list(range(len(self._segments))), more)
+
+    def _write_cells(
+        self,
+        segments: Sequence[Segment],
+        more: Sequence[RowSet],
+        n_cells: int | str,
+        before: Arrangement | None,
+        *,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> int:
+        """Rewrite some segments as one in the order of cells, with a calibration; return the number of cells."""
+        alive = [segment for segment in segments if segment.n_alive]
+        sources: list[RowSet | Segment] = [*sorted(alive, key=_first_id), *more]
+        shop = self._workshop(n_jobs, progress)
+        celled = shop.cells(sources, n_cells, before)
+        if celled is None:
+            return 0
+        calibration = shop.calibration(celled, shop.queries_of(self._calibration))
+        self._rewritten = self._changed = True
+        gone = {segment.file.name for segment in segments}
+        self._segments = [segment for segment in self._segments if segment.file.name not in gone] + [celled]
+        self._calibration = calibration
+        return celled.file.sections["centres"].rows
+
+    def _workshop(self, n_jobs: int, progress: Progress | None) -> Workshop:
+        return Workshop(self._writer, self._layout, self._use_map, n_jobs, progress)
 
     def _write_bitmaps(self) -> tuple[tuple[SegmentRef, ...], SectionFile | None]:
         """Write the bitmaps of all segments into one file; the old one serves where none has changed."""

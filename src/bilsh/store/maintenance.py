@@ -18,6 +18,7 @@ from bilsh.store.manifest import manifest_name
 from bilsh.store.recipe import recipe_in
 from bilsh.store.segment import Segment, windows
 from bilsh.store.snapshot import Snapshot, load, open_snapshot, read_hint, read_manifest, versions_among
+from bilsh.store.trials import read_trial
 from bilsh.store.writer import Writer
 from bilsh.validation import check_positive
 
@@ -170,6 +171,11 @@ def _problems(snapshot: Snapshot, deep: bool) -> Iterator[str]:
         yield from (f"{segment.file.name}: {problem}." for problem in segment_problems(segment))
         alive = segment.alive_bits(0, len(segment))
         living.append(segment.ids if alive is None else segment.ids[alive])
+    if snapshot.calibration is not None:
+        try:
+            read_trial(snapshot.calibration, snapshot.files_segments)
+        except CorruptStoreError as error:
+            yield str(error)
     ids = np.sort(np.concatenate(living)) if living else np.empty(0, dtype=np.int64)
     name = manifest_name(snapshot.manifest.version)
     if len(ids) and bool(np.any(ids[1:] == ids[:-1])):
@@ -184,6 +190,10 @@ def segment_problems(segment: Segment) -> Iterator[str]:
     order = segment.rows_of("order", 0, rows)[:, 0] if segment.has("order") else np.arange(rows)
     if not np.array_equal(np.sort(order), np.arange(rows)) or bool(np.any(np.diff(ids[order]) <= 0)):
         yield "ids are not in the order its lookup needs"
+    if segment.has("cells"):
+        offsets = segment.rows_of("cells", 0, segment.file.sections["cells"].rows)[:, 0]
+        if offsets[0] != 0 or offsets[-1] != rows or bool(np.any(np.diff(offsets) < 0)):
+            yield "cells do not cut its rows"
     used, last = segment.layout.n_bits % 8, f"code{len(segment.layout.widths) - 1}"
     for start, stop in windows(rows, segment.layout.widths[-1]):
         if used and bool(np.any(segment.rows_of(last, start, stop)[:, -1] >> np.uint8(used))):

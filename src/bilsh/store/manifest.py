@@ -26,7 +26,8 @@ _MIDDLE = b'","manifest":'
 _TAIL = b"}\n"
 _VERSION_NAME = re.compile(r"m-(\d{10})\.json")
 _OWN_NAME = re.compile(
-    r"(?:s-[0-9a-f]{16}\.seg|d-[0-9a-f]{16}\.del|e-[0-9a-f]{16}\.enc|l-[0-9a-f]{16}\.log|t-[0-9a-f]{16}\.tmp)"
+    r"(?:s-[0-9a-f]{16}\.seg|d-[0-9a-f]{16}\.del|e-[0-9a-f]{16}\.enc|l-[0-9a-f]{16}\.log|c-[0-9a-f]{16}\.cal|"
+    r"t-[0-9a-f]{16}\.tmp)"
 )
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 
@@ -61,10 +62,11 @@ class Manifest:
     deletes: FileRef | None
     repaired_from: int | None
     log: FileRef | None = None
+    calibration: FileRef | None = None
 
     def files(self) -> set[str]:
         """Names of all files this version needs."""
-        others = {ref.file for ref in (self.deletes, self.log) if ref}
+        others = {ref.file for ref in (self.deletes, self.log, self.calibration) if ref}
         return {self.encoder.file, *(segment.file for segment in self.segments)} | others
 
 
@@ -92,8 +94,8 @@ def is_own_file(name: str) -> bool:
 def encode_manifest(manifest: Manifest) -> bytes:
     """Bytes of the manifest's file."""
     raw = asdict(manifest)
-    if manifest.format == 1:
-        del raw["log"]
+    for name in _ADDED[manifest.format - 1 :]:
+        del raw[name]
     body = json.dumps(raw, separators=(",", ":")).encode("ascii")
     return _HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + _MIDDLE + body + _TAIL
 
@@ -198,6 +200,21 @@ def _read_2(raw: dict[str, Any], version: int | None) -> Manifest:
     return replace(first, format=2, log=log)
 
 
-_FIELDS_1 = {field.name for field in fields(Manifest)} - {"log"}
-READERS: dict[int, Callable[[dict[str, Any], int | None], Manifest]] = {1: _read_1, 2: _read_2}
+def _read_3(raw: dict[str, Any], version: int | None) -> Manifest:
+    """Format 3 is for stores with cells: there may be a log, and a calibration of the cells."""
+    _want(set(_ADDED) <= set(raw), "its fields are not those of its format")
+    calibration = None if raw["calibration"] is None else _file(raw["calibration"], "c-", ".cal")
+    before = {key: value for key, value in raw.items() if key != "calibration"}
+    if raw["log"] is None:
+        del before["log"]
+        earlier = _read_1(before, version)
+    else:
+        earlier = _read_2(before, version)
+    return replace(earlier, format=3, calibration=calibration)
+
+
+_ADDED = ("log", "calibration")
+"""Fields that formats after the first added, one each."""
+_FIELDS_1 = {field.name for field in fields(Manifest)}.difference(_ADDED)
+READERS: dict[int, Callable[[dict[str, Any], int | None], Manifest]] = {1: _read_1, 2: _read_2, 3: _read_3}
 """What reads the body of each format, believing nothing. A manifest has the lowest format that can say it."""

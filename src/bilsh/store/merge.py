@@ -26,7 +26,7 @@ def write_segment(
     directory: Directory, name: str, layout: Layout, sources: Sequence[RowSet | Segment]
 ) -> SegmentRef:
     """Write the live rows of `sources`, one after the other, as one synced segment file."""
-    rows = sum(_n_alive(source) for source in sources)
+    rows = sum(n_alive(source) for source in sources)
     writer = SectionWriter(directory, name, b"SEGM", rows, layout.fingerprint)
     try:
         for name, (dtype, columns) in layout.fixed_columns().items():
@@ -36,7 +36,7 @@ def write_segment(
             writer.section("order", "<i8", 1, [np.argsort(ids, kind="stable").astype(np.int64)])
         del ids
         if layout.id_kind == "str":
-            hashes = np.concatenate([_hashes(source) for source in sources])
+            hashes = np.concatenate([hashes_of(source) for source in sources])
             order = np.argsort(hashes, kind="stable").astype(np.int64)
             writer.section("hashes", "<u8", 1, [hashes[order]])
             writer.section("hash_rows", "<i8", 1, [order])
@@ -71,22 +71,25 @@ def to_merge(segments: Sequence[SegmentRef]) -> list[int]:
     return sorted(chosen)
 
 
-def _n_alive(source: RowSet | Segment) -> int:
+def n_alive(source: RowSet | Segment) -> int:
+    """Count living rows."""
     return source.rows if isinstance(source, RowSet) else source.n_alive
 
 
-def _alive(source: RowSet | Segment, start: int, stop: int) -> NDArray[np.bool_] | None:
+def alive_rows(source: RowSet | Segment, start: int, stop: int) -> NDArray[np.bool_] | None:
+    """Booleans of rows [start, stop), None when all are alive."""
     return None if isinstance(source, RowSet) else source.alive_bits(start, stop)
 
 
 def _fixed(sources: Sequence[RowSet | Segment], name: str, row_bytes: int) -> Iterator[NDArray[Any]]:
     for source in sources:
         for start, stop in windows(source.rows, row_bytes):
-            piece, alive = source.rows_of(name, start, stop), _alive(source, start, stop)
+            piece, alive = source.rows_of(name, start, stop), alive_rows(source, start, stop)
             yield piece if alive is None else piece[alive]
 
 
-def _hashes(source: RowSet | Segment) -> NDArray[np.uint64]:
+def hashes_of(source: RowSet | Segment) -> NDArray[np.uint64]:
+    """Key hashes of living rows, in row order."""
     if isinstance(source, RowSet):
         return source.arrays["hashes"]
     hashes, alive = source.hashes_by_row(), source.alive_bits(0, source.rows)
@@ -108,7 +111,7 @@ def _write_ragged(writer: SectionWriter, name: str, sources: Sequence[RowSet | S
             lengths = np.diff(ends, prepend=before)
             if isinstance(source, Segment) and source.has(name):
                 source.check_spans(name, ends - lengths, ends)
-            yield before, int(ends[-1]), lengths, _alive(source, start, stop)
+            yield before, int(ends[-1]), lengths, alive_rows(source, start, stop)
             before = int(ends[-1])
 
     def ends() -> Iterator[NDArray[np.int64]]:

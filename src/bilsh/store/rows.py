@@ -87,6 +87,18 @@ class RowSet:
         first = sum(widths[:slab])
         return self.codes[start:stop, first : first + widths[slab]]
 
+    def take(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return copies of some rows of a section."""
+        return self.rows_of(name, 0, self.rows)[rows]
+
+    def items_at(self, name: str, rows: NDArray[np.int64]) -> list[bytes]:
+        """Keys or metadata of some rows, in the order asked for; empty where there are none."""
+        if not self.has(name):
+            return [b""] * len(rows)
+        data, ends = self.arrays[name].tobytes(), self.arrays[f"{name}_ends"][:, 0]
+        starts = np.concatenate([[0], ends[:-1]])
+        return [data[a:b] for a, b in zip(starts[rows].tolist(), ends[rows].tolist(), strict=True)]
+
 
 def make_rows(
     layout: Layout,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError
+from bilsh.search.promise import Trial
 from bilsh.search.request import Request
 from bilsh.search.scan import Ids, Memory
 from bilsh.search.searchable import View
@@ -18,6 +19,7 @@ from bilsh.store.ids import as_names
 from bilsh.store.items import pick
 from bilsh.store.segment import unmapped
 from bilsh.store.snapshot import Snapshot
+from bilsh.store.trials import read_trial
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,16 @@ class StoreView(View):
             mine = where == place
             numbers[mine] = segment.ids[rows[mine]]
         return numbers, where >= 0
+
+    @property
+    def trial(self) -> Trial | None:
+        """What a promised recall rests on, where there are cells."""
+        now = self._now
+        if now.calibration is None:
+            return None
+        if now.calibration not in self.memory.trials:
+            self.memory.trials[now.calibration] = read_trial(now.calibration, now.files_segments)
+        return self.memory.trials[now.calibration]
 
     @property
     def names_are_numbers(self) -> bool:

@@ -140,7 +140,7 @@ class SectionFile:
     ref : FileRef
         What the manifest says about it.
     kind : bytes
-        Four letters: SEGM, DEAD or ENCO.
+        Four letters: SEGM, DEAD, ENCO or CALI.
     fingerprint : str
         Of the encoder this file must belong to.
     use_map : bool

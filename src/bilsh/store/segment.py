@@ -23,6 +23,10 @@ from bilsh.store.manifest import SegmentRef
 from bilsh.store.rows import MAX_METADATA_BYTES, Layout
 from bilsh.store.sections import WINDOW, SectionFile
 
+OF_CELLS = ("centres", "cells", "learned")
+"""Sections of a segment whose rows are in the order of cells: centres, where each cell begins, and how many rows there
+were when centres were learned and how many cells were asked for (0: auto)."""
+
 SEARCH_BYTES = 32 << 20
 """Codes and vectors that a search of an unmapped store holds in memory at a time."""
 
@@ -57,7 +61,7 @@ class Segment:
             expected |= {"hashes": (np.dtype("<u8"), 1), "hash_rows": (np.dtype("<i8"), 1)}
         ragged = [name for name in ("keys", "meta") if name in file.sections]
         expected |= {f"{name}_ends": (np.dtype("<i8"), 1) for name in ragged}
-        own = set(file.sections) - set(ragged) - {"centres", "cells"}
+        own = set(file.sections) - set(ragged) - set(OF_CELLS)
         found = {
             name: (section.dtype, section.columns) for name, section in file.sections.items() if name in own
         }
@@ -96,6 +100,7 @@ class Segment:
         """Where cells lie when rows are in their order, None when they are not."""
         if not self.has("cells"):
             return None
+        # Whatever a file claims, the compiled core must not read outside it.
         cells = Cells(self.file.array("centres"), self.file.array("cells")[:, 0])
         if cells.offsets[0] != 0 or cells.offsets[-1] != len(self) or np.any(np.diff(cells.offsets) < 0):
             raise self.file.corrupt("section cells does not cut the rows into cells")
@@ -244,6 +249,14 @@ class Segment:
         """Rows [start, stop) of a section, read into memory of their own."""
         return self.file.rows_of(name, start, stop)
 
+    def take(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return copies of some rows of a section."""
+        return self.file.take(name, rows)
+
+    def items_at(self, name: str, rows: NDArray[np.int64]) -> list[bytes]:
+        """Keys or metadata of some rows, in the order asked for; empty where there are none."""
+        return self._items_at(name, rows) if self.has(name) else [b""] * len(rows)
+
     def hashes_by_row(self) -> NDArray[np.uint64]:
         """Key hash of every row, in row order."""
         result = np.zeros(len(self), dtype=np.uint64)
@@ -252,14 +265,17 @@ class Segment:
 
 
 def _cells_fit(file: SectionFile, layout: Layout) -> bool:
-    """Whether the sections of cells are both there, or neither, and of one length."""
-    centres, cells = file.sections.get("centres"), file.sections.get("cells")
-    if centres is None or cells is None:
-        return centres is cells
+    """Whether the sections of cells are all there, or none, and of the lengths they must have."""
+    there = [file.sections[name] for name in OF_CELLS if name in file.sections]
+    if len(there) < len(OF_CELLS):
+        return not there
+    centres, cells, learned = there
     return (
-        (centres.dtype, cells.dtype, cells.columns) == (np.dtype("<u1"), np.dtype("<i8"), 1)
+        centres.dtype == np.dtype("<u1")
+        and all((section.dtype, section.columns) == (np.dtype("<i8"), 1) for section in (cells, learned))
         and centres.columns <= layout.n_bytes
-        and cells.rows == centres.rows + 1 >= 2
+        and (cells.rows, learned.rows) == (centres.rows + 1, 2)
+        and centres.rows > 0
     )
 
 

@@ -50,6 +50,8 @@ class Snapshot:
         Segments in files, with the rows deleted that the log deletes.
     tail : Tail or None
         What the log adds.
+    calibration : SectionFile or None
+        What promised recalls rest on.
     """
 
     manifest: Manifest
@@ -58,6 +60,7 @@ class Snapshot:
     files_segments: tuple[Segment, ...]
     deletes: SectionFile | None
     tail: Tail | None = None
+    calibration: SectionFile | None = None
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -73,8 +76,8 @@ class Snapshot:
 
     def files(self) -> list[SectionFile]:
         """Return all open files of sections."""
-        deletes = [self.deletes] if self.deletes else []
-        return [self.encoder, *(s.file for s in self.files_segments), *deletes]
+        others = [file for file in (self.deletes, self.calibration) if file]
+        return [self.encoder, *(s.file for s in self.files_segments), *others]
 
     def distrust(self) -> None:
         """Have every block checked anew when it is next used."""
@@ -264,16 +267,18 @@ def load(
             Segment(get(ref, b"SEGM"), ref, layout, _bitmap(deletes, ref) if deletes else None)
             for ref in manifest.segments
         )
+        calibration = get(manifest.calibration, b"CALI") if manifest.calibration else None
         tail = _tail(directory, manifest, layout, version) if manifest.log else None
     except BaseException:
         for file in opened:
             file.close()
         raise
     if tail is None or not tail.count:
-        return Snapshot(manifest, manifest, encoder, segments, deletes, tail)
+        return Snapshot(manifest, manifest, encoder, segments, deletes, tail, calibration)
     last = tail.records[-1]
     now = replace(manifest, version=last.version, next_id=last.next_id)
-    return Snapshot(now, manifest, encoder, follow(segments, tail.deleted()), deletes, tail)
+    segments = follow(segments, tail.deleted())
+    return Snapshot(now, manifest, encoder, segments, deletes, tail, calibration)
 
 
 def _tail(directory: Directory, manifest: Manifest, layout: Layout, version: int | None) -> Tail | None:

@@ -16,8 +16,8 @@ from bilsh.encoders.coder import Coder
 from bilsh.encoders.foreign import BitPacking
 from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.search.scan import Memory
-from bilsh.search.searchable import Searchable
 from bilsh.store import space
+from bilsh.store.arranging import Arranging
 from bilsh.store.care import Care
 from bilsh.store.change import Change
 from bilsh.store.creation import coder_for, first_version, refuse_contents
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bilsh.store.salvage import Salvage
 
 
-class Store(Care, Searchable):
+class Store(Care, Arranging):
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
 
     Open one with :meth:`create` or :meth:`open`. One process writes, any number read; a reader keeps seeing

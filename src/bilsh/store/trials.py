@@ -1,0 +1,49 @@
+"""The file that holds what promised recalls rest on: trial queries and the rows that are nearest to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bilsh.search.promise import Trial
+from bilsh.store.files import Directory
+from bilsh.store.rows import Layout
+from bilsh.store.sections import FileRef, SectionFile, SectionWriter
+from bilsh.store.segment import Segment
+
+
+def write_trial(directory: Directory, name: str, layout: Layout, trial: Trial, segment: str) -> FileRef:
+    """Write what promised recalls of a segment rest on, as a synced file."""
+    writer = SectionWriter(directory, name, b"CALI", len(trial), layout.fingerprint)
+    try:
+        writer.section("queries", "<u1", layout.n_bytes, [trial.codes])
+        writer.section("near", "<i8", trial.near.shape[1], [trial.near])
+        writer.section("own", "<i8", 1, [trial.own])
+        writer.section("facts", "<u8", 1, [np.array([trial.time, _token(segment)], dtype=np.uint64)])
+        return writer.finish()
+    finally:
+        writer.abandon()
+
+
+def read_trial(file: SectionFile, segments: Sequence[Segment]) -> Trial | None:
+    """Trial of the segment that has cells; None where it was made for another. Nothing in the file is believed."""
+    shapes = {name: (section.dtype.str[1:], section.rows) for name, section in file.sections.items()}
+    n = file.rows
+    fits = shapes == {"queries": ("u1", n), "near": ("i8", n), "own": ("i8", n), "facts": ("u8", 2)}
+    if not fits or any(file.sections[name].columns != 1 for name in ("own", "facts")):
+        raise file.corrupt("does not hold a calibration")
+    time, token = file.array("facts")[:, 0].tolist()
+    for segment in segments:
+        if segment.has("cells") and _token(segment.file.name) == token:
+            codes, near, own = file.array("queries"), file.array("near"), file.array("own")[:, 0]
+            if codes.shape[1] != segment.layout.n_bytes or time > 1 << 40:
+                raise file.corrupt("does not hold a calibration of this store's codes")
+            if n and (min(near.min(), own.min()) < -1 or max(near.max(), own.max()) >= len(segment)):
+                raise file.corrupt("points outside the segment that it is for")
+            return Trial(codes, near, own, time)
+    return None
+
+
+def _token(name: str) -> int:
+    return int(name[2:18], 16)
