@@ -95,13 +95,21 @@ def test_the_top_level_is_short_and_modules_are_small():
     assert not long
 
 
-def test_a_name_of_a_type_means_one_thing():
-    homes = {}
+def test_types_that_rooms_share_have_one_home():
+    shared = ("Floats", "Values", "Progress")
     for name, path in modules().items():
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(("NDArray[", "Callable[")):
-                homes.setdefault(ast.unparse(node.targets[0]), set()).add((name, ast.unparse(node.value)))
-    assert not {type_: found for type_, found in homes.items() if len(found) > 1}
+            if isinstance(node, ast.Assign):
+                named = ast.unparse(node.targets[0])
+                assert named not in shared or name == "bilsh.types", f"{name} defines {named} again"
+                alias = ast.unparse(node.value)
+                assert alias != "Callable[[str, int, int], None]" or name == "bilsh.types", f"{name}: {named}"
+
+
+def test_every_room_has_its_tests():
+    tests = Path(__file__).parent
+    rooms = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert all(list((tests / room).glob("test_*.py")) for room in rooms)
 
 
 def test_the_design_page_shows_the_tree_and_these_layers():

@@ -33,6 +33,7 @@ from bilsh.store.segment import Segment, windows
 from bilsh.store.snapshot import open_file
 from bilsh.store.trials import write_trial
 from bilsh.store.writer import Writer
+from bilsh.types import Progress
 
 Sources = Sequence[RowSet | Segment]
 OUTPUT_BYTES = 32 << 20
