@@ -29,7 +29,7 @@ def advise(
     seed: Annotated[int, typer.Option(min=0, help="Of samples and encoders.")] = 0,
     jobs: Jobs = 1,
 ) -> None:
-    """Measure on a sample which codes find enough, and what they cost.
+    """Measure on a sample which codes find enough, at what cost.
 
     \b
     Examples:

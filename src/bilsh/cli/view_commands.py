@@ -24,7 +24,9 @@ def view(
         bool, typer.Option("--no-browser", help="Print the address, open nothing.")
     ] = False,
 ) -> None:
-    """Look at a store in the browser: neighbours, what their scores mean, how many bits it takes. Local, read-only.
+    """Look at a store in the browser: local, read-only.
+
+    Neighbours, what their scores mean, how many bits it takes.
 
     \b
     Examples:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from bilsh.codes import Codes
 from bilsh.search.cells import (
     CENTRE_BYTES,
-    Progress,
     arranged,
     learn_centres,
     nearest,
