@@ -81,7 +81,7 @@ def demo(
     \b
     Examples:
       bilsh demo -o demo/
-      bilsh demo --view                       only the store, and the page that shows it
+      bilsh demo --view
     """
     from bilsh.experiments.demo import digits_store, tell
 

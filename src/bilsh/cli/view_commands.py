@@ -32,7 +32,7 @@ def view(
     Examples:
       bilsh view store/
       bilsh view store/ --images photos/
-      bilsh view x.npy                        recall against bits, before there is a store
+      bilsh view x.npy
     """
     from bilsh.viewer.serve import serve
 
