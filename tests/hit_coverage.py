@@ -18,12 +18,16 @@ import bilsh
 from bilsh import datasets
 
 RANKS = (1, 3, 10)
+FILES = {"words": "glove"}
 ENCODERS = {
     "angle": lambda k, seed: bilsh.AngleEncoder(k, random_state=seed),
     "kernel": lambda k, seed: bilsh.KernelEncoder(k, random_state=seed),
     "dense": lambda k, seed: bilsh.AngleEncoder(k, projection="dense", random_state=seed),
     "hadamard": lambda k, seed: bilsh.KernelEncoder(k, projection="hadamard", random_state=seed),
     "blsh-sik": lambda k, seed: bilsh.blsh_sik(k, random_state=seed),
+    "blsh-sik-5": lambda k, seed: bilsh.blsh_sik(k, oversampling=5, random_state=seed),
+    "circulant": lambda k, seed: bilsh.AngleEncoder(k, projection="circulant", random_state=seed),
+    "dense-kernel": lambda k, seed: bilsh.KernelEncoder(k, projection="dense", random_state=seed),
     "bilinear-angle": lambda k, seed: bilsh.bilinear_angle(k, random_state=seed),
 }
 
@@ -43,22 +47,42 @@ class Cell:
 
 def cell(X, kind, n_bits, mode, n_items, seed, n_queries=400):
     """Fit, search and judge."""
-    rng = np.random.default_rng([seed, n_bits, n_items])
-    order = rng.permutation(len(X))
-    stored, Q = X[np.sort(order[:n_items])], X[order[-n_queries:]]
+    return cells_of(X, kind, n_bits, (mode,), n_items, seed, n_queries)[0]
+
+
+def cells_of(X, kind, n_bits, modes, n_items, seed, n_queries=400):
+    """Cells of one encoder, by mode."""
+    stored, Q = split(X, n_items, seed, n_queries)
     encoder = ENCODERS[kind](n_bits, 1000 * seed + n_bits).fit(stored)
-    index = bilsh.Index(encoder.transform(stored), encoder)
-    hits = index.search(Q, k=10, mode=mode)
-    told, narrow = hits.estimate(of=encoder.coder_.calibration.quantities[0]), None
-    narrow = hits.estimate(of=told.quantity, confidence=0.8)
-    truth, nearest = np.empty(hits.ids.shape), np.empty(len(Q))
-    for start in range(0, len(Q), 100):
-        some = slice(start, start + 100)
-        exact = encoder.coder_.exact(Q[some], stored)
-        truth[some], nearest[some] = np.take_along_axis(exact, hits.ids[some], axis=1), exact.min(axis=1)
-    pair = bilsh.estimate(
-        encoder.transform(Q)[:, None], encoder.transform(stored)[hits.ids], encoder, of=told.quantity
-    )
+    codes, asked = encoder.transform(stored), encoder.transform(Q)
+    index, exact = bilsh.Index(codes, encoder), encoder.coder_.exact
+    far = farthest(Q, stored, exact)
+    result = []
+    for mode in modes:
+        hits = index.search(Q, k=10, mode=mode)
+        pair = bilsh.estimate(
+            asked[:, None], codes[hits.ids], encoder, of=encoder.coder_.calibration.quantities[0]
+        )
+        truth = np.array([exact(one[None], stored[ids])[0] for one, ids in zip(Q, hits.ids, strict=True)])
+        result.append(judged(hits, truth, pair, far))
+    return result
+
+
+def split(X, n_items, seed, n_queries):
+    """Stored items, and queries that are not among them."""
+    order = np.random.default_rng([seed, n_items]).permutation(len(X))
+    return X[np.sort(order[:n_items])], X[order[-n_queries:]]
+
+
+def farthest(Q, stored, exact):
+    """Which queries are among the quarter with the farthest nearest neighbours."""
+    nearest = np.concatenate([exact(Q[at : at + 100], stored).min(axis=1) for at in range(0, len(Q), 100)])
+    return nearest >= np.quantile(nearest, 0.75)
+
+
+def judged(hits, truth, pair, far):
+    """What hits told, against the truth (q, k) in the terms of `pair`, the naive estimates."""
+    told, narrow = (hits.estimate(of=pair.quantity, confidence=level) for level in (0.95, 0.8))
 
     def inside(interval):
         return (interval[..., 0] <= truth) & (truth <= interval[..., 1])
@@ -67,13 +91,13 @@ def cell(X, kind, n_bits, mode, n_items, seed, n_queries=400):
         return np.where(np.isfinite(interval[..., 1]), interval[..., 1], 0.0).mean() - interval[..., 0].mean()
 
     return Cell(
-        inside(told.sampling_interval),
-        inside(narrow.sampling_interval),
+        inside(told.interval),
+        inside(narrow.interval),
         inside(pair.sampling_interval),
-        nearest >= np.quantile(nearest, 0.75),
+        far,
         told.value[:, 0],
         truth[:, 0],
-        float(width(told.sampling_interval) / width(pair.sampling_interval)),
+        float(width(told.interval) / width(pair.sampling_interval)),
     )
 
 
@@ -98,13 +122,13 @@ def line(name, cells):
 
 
 def load(name):
-    """Images of MNIST, or word vectors: glove.npy (n, 100) in BILSH_DATA."""
+    """Images of MNIST, or 70,000 rows of an array in BILSH_DATA: glove.npy (words), or <name>.npy."""
     if name == "digits":
         return datasets.digits().X.astype(np.float32)
     folder = Path(os.environ["BILSH_DATA"])
     if name == "MNIST":
         return np.asarray(datasets.mnist(folder / "mnist").X, np.float32)
-    X = np.load(os.environ.get("BILSH_WORDS", folder / "glove.npy"))
+    X = np.load(folder / f"{FILES.get(name, name)}.npy")
     return X[np.random.default_rng(7).choice(len(X), 70_000, replace=False)]
 
 
@@ -119,6 +143,7 @@ def main():
     parser.add_argument("--codes", default="angle,kernel")
     parser.add_argument("--modes", default="hamming,asymmetric")
     parser.add_argument("--encoders", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first encoder")
     options = parser.parse_args()
     data = options.data or ("MNIST,words" if options.full else "digits")
     items = options.items or ("1000,20000,60000" if options.full else "1000")
@@ -131,10 +156,10 @@ def main():
         for n_items in map(int, items.split(",")):
             for kind in options.codes.split(","):
                 for n_bits in map(int, options.bits.split(",")):
-                    for mode in options.modes.split(","):
-                        cells = [
-                            cell(X, kind, n_bits, mode, n_items, seed) for seed in range(options.encoders)
-                        ]
+                    modes = options.modes.split(",")
+                    seeds = range(options.first, options.first + options.encoders)
+                    made = [cells_of(X, kind, n_bits, modes, n_items, seed) for seed in seeds]
+                    for mode, cells in zip(modes, zip(*made, strict=True), strict=True):
                         print(line(f"{name} {n_items:,} {kind} {n_bits:,} {mode}", cells), flush=True)
 
 

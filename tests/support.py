@@ -9,6 +9,8 @@ import os
 import numpy as np
 from scipy import stats
 
+from bilsh.codes import slab_widths
+
 SEED = int(os.environ.get("BILSH_SEED", "0"))
 """Seed of the statistical tests; any value from 0 to 99 must pass."""
 
@@ -82,3 +84,18 @@ def random_spectrum(rank, distance, rng):
     rng = rng_from(rng)
     values = rng.exponential(size=rank) * np.exp(-rng.uniform(0, 4) * np.arange(rank) / rank)
     return distance**2 * values / values.sum()
+
+
+def clustered_codes(n, n_bytes, seed, *, n_groups=40, noise=0.1):
+    """Codes around random ones: each bit differs with a probability of its own item."""
+    rng = np.random.default_rng(seed)
+    middles = rng.integers(0, 2, size=(n_groups, 8 * n_bytes), dtype=np.uint8)
+    share = noise * rng.uniform(0.3, 1.7, size=(n, 1))
+    bits = middles[rng.integers(0, n_groups, size=n)] ^ (rng.random((n, 8 * n_bytes)) < share)
+    return np.packbits(bits, axis=1, bitorder="little")
+
+
+def slabs_of(codes):
+    """Codes in slabs, as a segment has them."""
+    edges = np.cumsum(slab_widths(codes.shape[1]))[:-1]
+    return [np.ascontiguousarray(part) for part in np.split(codes, edges, axis=1)]

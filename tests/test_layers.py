@@ -18,7 +18,7 @@ LAYERS = [
     {"store"},
     {"engines"},
     {"workflows"},
-    {"viewer"},
+    {"distributed", "viewer"},
     {"experiments", "benchmark"},
     {"cli"},
 ]

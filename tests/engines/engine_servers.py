@@ -44,7 +44,13 @@ server.stop()
 
 @contextmanager
 def milvus_server(folder, port=None):
-    """Run the real server in a process of its own; it ends when its standard input does."""
+    """Run the real server in a process of its own; it ends when its standard input does.
+
+    One that runs already is taken where BILSH_MILVUS_URL names it.
+    """
+    if running := os.environ.get("BILSH_MILVUS_URL"):
+        yield running
+        return
     port = port or free_port()
     process = subprocess.Popen(
         [MILVUS, "-c", SERVE, str(folder), str(port)],

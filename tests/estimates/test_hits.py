@@ -11,6 +11,7 @@ from bilsh import datasets
 from bilsh.encoders.sampling import score_fractions
 from bilsh.estimates.intervals import wilson
 from bilsh.theory import hits, sampling
+from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.scores import ScoreLaw, sign_law
 from hit_coverage import RANKS, cell, load, summary
 from support import SEED
@@ -107,7 +108,7 @@ def test_copies_are_judged_by_their_own_bits():
 
 def test_order_and_nesting():
     f, _ = scan(np.random.default_rng([SEED, 3]), 50, 500, 256)
-    drifting = replace(hits.HitSample.unseen(), drift=(-0.5, 0.2))
+    drifting = replace(HitSample.unseen(), drift=(-0.5, 0.2))
     for sample in (None, drifting):
         made = hits.posterior(f[:, :40], f[:, :50], f.mean(axis=1), 500, 256, independent(256), sample)
         wide, narrow, middle = made.interval(0.99), made.interval(0.5), made.median()
@@ -119,6 +120,30 @@ def test_order_and_nesting():
     np.testing.assert_allclose(
         one.interval()[0], made.interval()[7], rtol=1e-12
     )  # a query alone or in a batch
+
+
+def test_steps_of_newton_suffice(monkeypatch):
+    """Answers of the few steps that are taken agree with those of many: also the doubt, an integral at the last m."""
+    f, _ = scan(np.random.default_rng([SEED, 9]), 300, 1000, 64, dimension=6.0)
+    arguments = f[:, :10], f[:, :101], f.mean(axis=1), 1000, 64, independent(64)
+    middle, ends = hits.posterior(*arguments).answer()
+    monkeypatch.setattr(hits, "_STEPS", 20)
+    again, exact = hits.posterior(*arguments).answer()
+    np.testing.assert_allclose(middle, again, rtol=0.03)
+    np.testing.assert_allclose(ends, exact, atol=0.01)
+
+
+def test_ranks_by_themselves():
+    """Quantiles by rank correct each rank; later ones take the last row."""
+    f, p = scan(np.random.default_rng([SEED, 10]), 400, 500, 128)
+    p = p * np.linspace(1.0, 1.3, p.shape[1])  # truths that the model does not know of
+    seen = f[:, :50], f.mean(axis=1), 500, 128, independent(128)
+    sample = sampling.calibrate(f[:, :10], p[:, :10], *seen, by_rank=True)
+    assert sample.levels.shape == (10, 199)
+    np.testing.assert_array_equal(HitSample.from_array(sample.to_array()).levels, sample.levels)
+    made = hits.posterior(f[:, :20], *seen, sample)
+    assert np.all(covered(made, p[:, :20], 0.95)[:, :10].mean(axis=0) > 0.95)
+    np.testing.assert_array_equal(made.sample.standard(0.1), [row[19] for row in sample.levels])
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0)])
@@ -138,11 +163,11 @@ def test_everything_is_a_copy():
 def test_samples_travel_as_numbers():
     f, p = scan(np.random.default_rng([SEED, 4]), 100, 300, 64)
     sample = sampling.learn(f, p, f.mean(axis=1), 64, independent(64))
-    again = hits.HitSample.from_array(sample.to_array())
+    again = HitSample.from_array(sample.to_array())
     np.testing.assert_array_equal(again.to_array(), sample.to_array())
-    for bad in (np.zeros(3), np.full(206, np.nan), np.zeros(206)):
+    for bad in (np.zeros(3), np.full(206, np.nan), np.zeros(206), np.ones(207), np.ones((2, 206))):
         with pytest.raises(bilsh.errors.InvalidInputError, match="finite numbers"):
-            hits.HitSample.from_array(bad)
+            HitSample.from_array(bad)
 
 
 def test_samples_that_tell_nothing():

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import bilsh
 from bilsh import _native
-from bilsh.codes import slab_widths
 from bilsh.search.cells import (
     CENTRE_BYTES,
     EVERYTHING,
@@ -18,22 +17,10 @@ from bilsh.search.cells import (
     number_of_cells,
 )
 from bilsh.search.pruning import prefix_limits
+from support import clustered_codes as clustered
+from support import slabs_of
 
 EXACT = 0.0
-
-
-def clustered(n, n_bytes, seed, *, n_groups=40, noise=0.1):
-    """Codes around random ones: each bit differs with a probability of its own item."""
-    rng = np.random.default_rng(seed)
-    middles = rng.integers(0, 2, size=(n_groups, 8 * n_bytes), dtype=np.uint8)
-    share = noise * rng.uniform(0.3, 1.7, size=(n, 1))
-    bits = middles[rng.integers(0, n_groups, size=n)] ^ (rng.random((n, 8 * n_bytes)) < share)
-    return np.packbits(bits, axis=1, bitorder="little")
-
-
-def slabs_of(codes):
-    edges = np.cumsum(slab_widths(codes.shape[1]))[:-1]
-    return [np.ascontiguousarray(part) for part in np.split(codes, edges, axis=1)]
 
 
 def distances(query, codes):

@@ -140,6 +140,13 @@ class SimulatedDisk:
 
         self.perform("link", target, action)
 
+    def rename(self, source, target):
+        def action():
+            self.folder(target.parent).put(target.name, self.inode(source))
+            self.folder(source.parent).remove(source.name)
+
+        self.perform("rename", target, action)
+
     def unlink(self, path):
         def action():
             self.inode(path)
@@ -222,6 +229,9 @@ class SimulatedDirectory:
 
     def link(self, source, target):
         self.disk.link(self.path / source, self.path / target)
+
+    def rename(self, source, target):
+        self.disk.rename(self.path / source, self.path / target)
 
     def adopt(self, source, name):
         return False

@@ -186,7 +186,7 @@ def test_small_changes_go_through_the_log(store):
 
 
 def test_calibrating_with_queries_of_ones_own(store):
-    with pytest.raises(ValueError, match="no cells"):
+    with pytest.raises(ValueError, match="needs cells"):
         store.calibrate()
     store.build_cells(50)
     random = np.random.default_rng(7).integers(0, 256, size=(500, N_BYTES), dtype=np.uint8)

@@ -12,8 +12,16 @@ from bilsh.cli import show
 from bilsh.cli.words import for_users
 
 if TYPE_CHECKING:
+    from bilsh.engines import Collection
+    from bilsh.search.results import Explanation
     from bilsh.store import Store
     from bilsh.workflows.queries import Found
+
+NOT_IN_ENGINES = (
+    "deleted_rows", "keep_vectors", "segments", "bytes_on_disk", "version", "versions", "source", "described_by",
+    "finished",
+)  # fmt: skip
+"""What only an embedded store tells."""
 
 Answer = tuple[dict[str, Any], list[str]]
 LIKE_RANDOM = "like random pairs"
@@ -36,13 +44,30 @@ def when(seconds: int | None) -> str:
     return "?" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def search_answer(found: Found, store: Store) -> Answer:
+def _promise(explanation: Explanation | None) -> dict[str, Any] | None:
+    known = explanation.promise if explanation else None
+    if known is None:
+        return None
+    return {
+        "target": known.target,
+        "k": known.k,
+        "recall": known.recall,
+        "interval": list(known.interval),
+        "queries": known.n_queries,
+        "source": known.source,
+        "time": known.time,
+    }
+
+
+def search_answer(found: Found, store: Store | Collection) -> Answer:
     """Tell the neighbours of every query: rank, id, distance, similarity with its interval."""
     from bilsh.workflows.telling import told_background, told_hits
 
     hits, explanation = found.hits, found.hits.explain()
     band = store.background() if hits.quantity is not None and len(store) > 1 else None
     marks = None if band is None else band.stands_out(hits)
+    if explanation is not None and explanation.promise is not None:
+        show.note(f"note: {explanation.promise}")
     for message in explanation.notes if explanation else ():
         show.note(f"note: {for_users(message)}")
     answers: list[dict[str, Any]] = []
@@ -63,6 +88,7 @@ def search_answer(found: Found, store: Store) -> Answer:
         "items": len(store),
         "bits": store.n_bits,
         "mode": explanation.mode if explanation else None,
+        "promise": _promise(explanation),
         "quantity": hits.quantity,
         "confidence": hits.confidence,
         "background": told_background(band),
@@ -101,6 +127,47 @@ def _number(value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
 
 
+def describe_place(address: str) -> Answer:
+    """Tell what is at an address."""
+    from bilsh.engines import Address, open_collection
+    from bilsh.workflows.telling import plain
+
+    where = Address.of(address)
+    if where.scheme == "store":
+        return describe_store(Path(where.rest))
+    with open_collection(address) as there:
+        coder, able = there.coder, there.capabilities
+        data: dict[str, Any] = {
+            "path": there.address,
+            "engine": able.engine,
+            "engine_version": able.version,
+            "items": len(there),
+            "bits": there.n_bits,
+            "encoder": coder.kind,
+            "projection": coder.projection.kind,
+            "input_shape": list(coder.input_shape),
+            "norm_ratio": plain(coder.norm_ratio),
+            "parameter_bytes": coder.parameter_bytes,
+            "fingerprint": there.spec.fingerprint,
+            "ids": there.id_kind,
+            **dict.fromkeys(NOT_IN_ENGINES),
+        }
+    limit = "any" if able.max_bits is None else f"{able.max_bits:,}"
+    return data, show.facts(
+        [
+            ("engine", f"{able.engine} {able.version}"),
+            ("items", f"{data['items']:,}"),
+            ("codes", f"{data['bits']:,} bits, {-(-data['bits'] // 8):,} bytes each (longest here: {limit} bits)"),
+            ("encoder", f"{data['encoder']} codes, {data['projection']} projection, "
+                        f"{show.size(data['parameter_bytes'])} of parameters"),
+            ("data", f"shape {tuple(data['input_shape'])}"),
+            ("fingerprint", data["fingerprint"][:16]),
+            ("ids", {"int": "integers", "str": "names"}.get(str(data["ids"]), "none yet")),
+            ("filters", "ids and values of the metadata" if able.filter else "ids"),
+        ]
+    )  # fmt: skip
+
+
 def describe_store(path: Path) -> Answer:
     """Tell what a store holds and how it was made."""
     from bilsh.store import Store
@@ -116,6 +183,8 @@ def describe_store(path: Path) -> Answer:
         disk = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
         data: dict[str, Any] = {
             "path": str(path),
+            "engine": "store",
+            "engine_version": None,
             "items": len(store),
             "deleted_rows": rows - len(store),
             "bits": store.n_bits,
@@ -128,6 +197,7 @@ def describe_store(path: Path) -> Answer:
             "ids": store.id_kind,
             "keep_vectors": store.keep_vectors,
             "segments": len(store.segments),
+            "cells": store.n_cells,
             "bytes_on_disk": disk,
             "version": store.version,
             "versions": [v.version for v in versions],

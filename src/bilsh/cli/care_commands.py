@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from bilsh.cli import show
-from bilsh.cli.options import Commands, IdFile, StorePath
+from bilsh.cli.options import Commands, IdFile, Place, StorePath
 from bilsh.cli.progress import Progress
 from bilsh.cli.words import for_users
 from bilsh.errors import DataNotFoundError
@@ -16,20 +16,20 @@ from bilsh.errors import DataNotFoundError
 MEANINGS = {"unknown": None, "sign": "sign", "rotation": "sign of a rotation"}
 
 
-def info(store: StorePath) -> None:
+def info(store: Place) -> None:
     """Tell what a store holds and how it was made.
 
     \b
     Example:
       bilsh info store/ --json
     """
-    from bilsh.cli.answers import describe_store
+    from bilsh.cli.answers import describe_place
 
-    show.result(*describe_store(store))
+    show.result(*describe_place(store))
 
 
 def verify(
-    store: StorePath,
+    store: Place,
     quick: Annotated[
         bool, typer.Option("--quick", help="Check sizes and headers only, not every byte.")
     ] = False,
@@ -38,20 +38,48 @@ def verify(
 
     Damage is named, and is exit code 3.
 
+    In an engine, which has its own checksums, every item is read once and counted.
+
     \b
     Examples:
       bilsh verify store/
       bilsh verify store/ --quick
     """
+    from bilsh.engines import Address, Collection
     from bilsh.store.recipe import read_recipe
-    from bilsh.workflows.queries import open_store
+    from bilsh.workflows.copying import digest
+    from bilsh.workflows.queries import open_place
 
-    with open_store(store) as opened:
+    with open_place(store) as opened:
+        if isinstance(opened, Collection):
+            with Progress() as progress:
+                read = digest(opened, progress, "reading")
+            show.result(
+                {
+                    "ok": True,
+                    "version": None,
+                    "files": None,
+                    "bytes": None,
+                    "quick": False,
+                    "sha256": read.sha256,
+                },
+                [
+                    f"ok: {show.items(read.items)} read, as many as {opened.capabilities.engine} says; {read.sha256}"
+                ],
+            )
+            return
         found = opened.verify(deep=not quick)
-    read_recipe(store)
+    read_recipe(Path(Address.of(store).rest))
     what = "sizes and headers" if quick else "every byte"
     show.result(
-        {"ok": True, "version": found.version, "files": found.files, "bytes": found.bytes, "quick": quick},
+        {
+            "ok": True,
+            "version": found.version,
+            "files": found.files,
+            "bytes": found.bytes,
+            "quick": quick,
+            "sha256": None,
+        },
         [f"ok: version {found.version}, {found.files} files, {show.size(found.bytes)}, {what} checked"],
     )
 

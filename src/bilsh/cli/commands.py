@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from bilsh.cli import care_commands, store_commands, study_commands, view_commands
+from bilsh.cli import (
+    care_commands,
+    cell_commands,
+    engine_commands,
+    store_commands,
+    study_commands,
+    view_commands,
+)
 from bilsh.cli.options import Commands, common
 from bilsh.cli.program import Program
 
@@ -50,6 +57,8 @@ def _program(
 COMMANDS: Commands = {
     **store_commands.COMMANDS,
     **care_commands.COMMANDS,
+    **engine_commands.COMMANDS,
+    **cell_commands.COMMANDS,
     **study_commands.COMMANDS,
     **view_commands.COMMANDS,
 }

@@ -16,6 +16,12 @@ from bilsh.cli.show import switches
 Json = Annotated[bool, typer.Option("--json", help="Answer as one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Place = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORE", help="Directory of the store, or an engine's address (see `bilsh copy`)."
+    ),
+]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="Directory of the store.")]
 Key = Annotated[
     str | None,

@@ -56,6 +56,7 @@ AFTER_INTERRUPT = {
     "encode": "What was committed is safe; run the same command again to go on.",
     "add": "Nothing of this call was added; run it again.",
     "import": "Nothing of this call was added; run it again.",
+    "copy": "What was written is safe; run the same command again to go on.",
     "export": "No file was left half written; run it again.",
     "backup": "Run it again to go on.",
     "repair": "The store is as before; run it again.",

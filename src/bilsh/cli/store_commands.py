@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 from bilsh.cli import show
-from bilsh.cli.options import Commands, IdColumn, IdFile, Jobs, Key, OwnFunction, StorePath
+from bilsh.cli.options import Commands, IdColumn, IdFile, Jobs, Key, OwnFunction, Place, StorePath
 from bilsh.cli.progress import Progress
 
 Method = Literal[
@@ -58,6 +59,13 @@ def encode(
     side: Annotated[int | None, typer.Option(min=1, help="hog-color, hog, pixels: pixels per side.")] = None,
     max_side: Annotated[int | None, typer.Option(min=1, help="Shrink larger images to this side.")] = None,
     jobs: Jobs = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Encode in so many processes, and commit once at the end.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Encode on a Dask cluster, dask://host:8786, which sees the same files."),
+    ] = None,
 ) -> None:
     """Encode a folder of images or an array file into a new store.
 
@@ -72,6 +80,7 @@ def encode(
       bilsh encode photos/ -o store/ --describe mynet:embed
       bilsh encode x.npy -o store/ --keep-vectors --ids names.txt
       bilsh encode table.csv -o store/ --id-column sku
+      bilsh encode large.npy -o store/ --cluster dask://scheduler:8786
       bilsh encode glove.hdf5 --key train -o store/ --method blsh-sik
     """
     from bilsh.cli.answers import question
@@ -84,10 +93,18 @@ def encode(
         side, max_side,
     )  # fmt: skip
     centres = None if codebook is None else read_npy(codebook)
-    with Progress() as progress:
+    if workers is not None and cluster is not None:
+        raise typer.BadParameter("give --workers or --cluster, not both.")
+    with ExitStack() as stack:
+        fill = None
+        if workers is not None or cluster is not None:
+            from bilsh.distributed.running import executor_for, filling
+
+            fill = filling(stack.enter_context(executor_for(workers, cluster)))
+        progress = stack.enter_context(Progress())
         done = ingest.encode(
             source, output, settings,
-            ids=ids, id_column=id_column, codebook=centres, jobs=jobs, progress=progress,
+            ids=ids, id_column=id_column, codebook=centres, jobs=jobs, progress=progress, fill=fill,
         )  # fmt: skip
     _show_added(done, question(output))
 
@@ -144,7 +161,7 @@ def _show_added(done: Any, then: str) -> None:
 
 
 def search(
-    store: StorePath,
+    store: Place,
     query: Annotated[Path | None, typer.Option(help="Array file of queries, or an image.")] = None,
     id_: Annotated[str | None, typer.Option("--id", help="Find items like this item of the store.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours per query.")] = 10,
@@ -154,6 +171,12 @@ def search(
             help="progressive and hamming rank by bits, asymmetric by the query's real values; auto takes the best."
         ),
     ] = "auto",
+    recall: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the nearest codes to find, 0.95 say, and read no more; see `bilsh index`."
+        ),
+    ] = None,
     radius: Annotated[int | None, typer.Option(min=0, help="All items within this many bits, not k.")] = None,
     rerank: Annotated[
         bool, typer.Option("--rerank", help="Order by exact distance (needs --keep-vectors).")
@@ -176,6 +199,7 @@ def search(
       bilsh search store/ --query photo.jpg --html found.html
       bilsh search store/ --query q.npy -k 5 --mode hamming --json
       bilsh search store/ --id 17 --radius 400
+      bilsh search store/ --query q.npy --recall 0.95
     """
     if (query is None) == (id_ is None):
         raise typer.BadParameter("give either --query FILE or --id ID.")
@@ -186,16 +210,20 @@ def search(
         from bilsh.datasets.files import check_folder
 
         check_folder(html)
-    with queries.open_store(store) as opened:
+    with queries.open_place(store) as opened:
         asked = queries.Asked(
             query=query, key=key, id_column=id_column, ids=None if id_ is None else [id_], k=k, mode=mode,
-            radius=radius, rerank=rerank, where=where, describe=describe, jobs=jobs,
+            recall=recall, radius=radius, rerank=rerank, where=where, describe=describe,
+            jobs=jobs,
         )  # fmt: skip
         found = queries.ask(opened, asked)
         data, lines = search_answer(found, opened)
         if html is not None:
             from bilsh.cli.page import write_page
+            from bilsh.store import Store
 
+            if not isinstance(opened, Store):
+                raise typer.BadParameter("--html shows answers of stores only.")
             write_page(html, data, opened, query)
             lines.append(f"page: {show.clean(html)}")
             data["html"] = str(html)
@@ -203,7 +231,7 @@ def search(
 
 
 def delete(
-    store: StorePath,
+    store: Place,
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of items.")] = None,
     from_: Annotated[Path | None, typer.Option("--from", help="File of ids: .npy, or one per line.")] = None,
 ) -> None:
@@ -215,12 +243,12 @@ def delete(
       bilsh delete store/ holiday/img_0042.jpg
       bilsh delete store/ --from ids.txt
     """
-    from bilsh.workflows.queries import open_store, parse_ids, read_ids
+    from bilsh.workflows.queries import open_place, parse_ids, read_ids
 
     wanted = [*(ids or []), *([] if from_ is None else read_ids(from_))]
     if not wanted:
         raise typer.BadParameter("give the ids of the items to delete, or --from FILE.")
-    with open_store(store, "a") as opened:
+    with open_place(store, "a") as opened:
         parsed = set(parse_ids(opened, wanted))
         count = opened.delete(sorted(parsed))
         left = len(opened)

@@ -23,7 +23,7 @@ from bilsh.errors import InvalidInputError
 from bilsh.projections import LinearMap, Plan
 from bilsh.projections.base import Bytes, Integers
 from bilsh.projections.kernels import Kernel, kernel_named
-from bilsh.theory.hits import HitSample
+from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.spread import SignSpread, SpectrumSpread
 from bilsh.types import Values
 from bilsh.validation import (

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from bilsh.errors import CorruptEncoderError
 from bilsh.files import replace_file
 from bilsh.projections import MAPS
-from bilsh.theory.hits import HitSample
+from bilsh.theory.hit_sample import HitSample
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder

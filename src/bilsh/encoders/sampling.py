@@ -17,6 +17,7 @@ from bilsh.codes import hamming, unpack
 from bilsh.encoders.calibration import Weights
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.neighbourhood import MAX_SAMPLE_BYTES, sample_rows
+from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.sampling import FEWEST_QUERIES, learn, sample_sizes
 from bilsh.theory.scores import score_ratios
 from bilsh.types import Floats
@@ -27,32 +28,58 @@ MAX_MULTIPLY_ADDS = 2**37
 """Bound on the work of encoding the sample; where it allows too few items, nothing is learned."""
 
 
+def affordable_sample(coder: Coder, n: int) -> tuple[int, int]:
+    """Queries and items to sample of n descriptors, within the bounds on memory and work."""
+    most = MAX_SAMPLE_BYTES // (8 * coder.n_features), MAX_MULTIPLY_ADDS // coder.projection.multiply_adds
+    return sample_sizes(min(n, *most), coder.n_bits)
+
+
 def with_hits(coder: _C, X: Any, rng: np.random.Generator) -> _C:
     """Return the coder with what a sample of X tells about hits; as it is where X is too small to tell."""
-    affordable = min(
-        MAX_SAMPLE_BYTES // (8 * coder.n_features), MAX_MULTIPLY_ADDS // coder.projection.multiply_adds
-    )
-    n_queries, n_items = sample_sizes(min(X.shape[0], affordable), coder.n_bits)
+    n_queries, n_items = affordable_sample(coder, X.shape[0])
     if n_queries < FEWEST_QUERIES:
         return coder
-    rows = sample_rows(X, n_queries + n_items, rng).reshape(-1, *coder.input_shape)
-    queries, items = rows[:n_queries], rows[n_queries:]
+    rows = sample_rows(X, n_items, rng).reshape(-1, *coder.input_shape)
+    hits, score_hits = learn_hits(coder, rows[:n_queries], rows, np.arange(n_queries))
+    return replace(coder, hits=hits, score_hits=score_hits)
+
+
+def learn_hits(
+    coder: Coder,
+    queries: NDArray[np.float32],
+    items: NDArray[np.float32],
+    own: NDArray[np.int64] | None = None,
+) -> tuple[HitSample | None, HitSample | None]:
+    """What queries among items tell about hits ranked by distances, and by scores.
+
+    Parameters
+    ----------
+    coder : Coder
+    queries, items : arrays (q, ...) and (n, ...)
+    own : integer array (q,), optional
+        Which item each query is: it is not among its own neighbours. None: no query is an item.
+    """
     calibration, codes = coder.calibration, coder.encode(items)
     values = coder.values(queries)
     exact = calibration.fraction_at(coder.exact(queries, items))
     observed = hamming(coder.quantize(values), codes) / coder.n_bits
     weights, bias = calibration.score_weights(values)
     scores = _native.scores(weights, bias, [codes], 1).astype(np.float64)
+    if own is not None:
+        exact, observed, scores = (_without(array, own) for array in (exact, observed, scores))
     scores = np.hstack([scores, scores.mean(axis=1, keepdims=True)])
     by_score = score_fractions(coder, values, (weights, bias), scores)
-    bits = coder.n_bits
-    return replace(
-        coder,
-        hits=learn(observed, exact, observed.mean(axis=1), bits, calibration.effective_bits),
-        score_hits=learn(
-            by_score[:, :-1], exact, by_score[:, -1], bits, calibration.score_law.effective_bits
-        ),
+    bits, law = coder.n_bits, calibration.score_law
+    return (
+        learn(observed, exact, observed.mean(axis=1), bits, calibration.effective_bits),
+        learn(by_score[:, :-1], exact, by_score[:, -1], bits, law.effective_bits),
     )
+
+
+def _without(array: Floats, own: NDArray[np.int64]) -> Floats:
+    """Rows (q, n) without their entry in column own[row]: (q, n - 1)."""
+    others = np.arange(array.shape[1]) != own[:, None]
+    return np.asarray(array[others].reshape(len(array), -1))
 
 
 def score_fractions(coder: Coder, values: NDArray[np.float32], weights: Weights, scores: Floats) -> Floats:

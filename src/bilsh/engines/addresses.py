@@ -21,10 +21,11 @@ ENGINES = {
     "lance": "lance",
     "postgresql": "postgres",
     "postgres": "postgres",
+    "milvus": "milvus",
 }
 """The module of each scheme."""
 
-FORMS = "store/, faiss:file, lance:dir, postgresql://user@host/database?table=codes"
+FORMS = "store/, faiss:file, lance:dir, postgresql://user@host/database?table=codes, milvus://host:19530/name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ def open_collection(address: str | os.PathLike[str], mode: Mode = "r", *, encode
     Parameters
     ----------
     address : str or path
-        ``store/``, ``faiss:file``, ``lance:dir`` or ``postgresql://user@host/database?table=codes``.
+        ``store/``, ``faiss:file``, ``lance:dir``, ``postgresql://user@host/database?table=codes`` or
+        ``milvus://host:19530/name``.
     mode : "r" or "a"
         Read, or read and change.
     encoder : fitted encoder, optional

@@ -21,7 +21,7 @@ from bilsh.search.modes import Query, answer
 from bilsh.search.request import Request
 from bilsh.search.results import Matches, Neighbors
 from bilsh.search.scan import Ids, Memory, Scan, Tally
-from bilsh.search.searchable import Searchable, View
+from bilsh.search.searchable import View
 from bilsh.store.ids import as_names, as_strings
 from bilsh.theory.hits import WINDOW
 
@@ -55,16 +55,6 @@ class CandidateScan(Scan):
     def frequencies(self) -> NDArray[np.float64]:
         """How often each bit is 1 among all items."""
         return self.often
-
-
-class Asked(Searchable):
-    """A view as something to search."""
-
-    def __init__(self, view: View) -> None:
-        self._seen = view
-
-    def _view(self) -> View:
-        return self._seen
 
 
 @dataclass(frozen=True)
@@ -153,10 +143,11 @@ class CollectionView(View):
         able = there.capabilities
         chosen = as_filter(where, there.id_kind, able.filter, able.engine)
         codes = there.spec.given(query.codes)
+        most = there._count(chosen)
         if request.radius is not None:
-            found = there._within(codes, min(request.radius, there.spec.n_bits), chosen)
+            found = there._within(codes, min(request.radius, there.spec.n_bits), chosen, most)
         else:
-            found = there._nearest(codes, wanted(query, request), chosen, self.exact)
+            found = there._nearest(codes, wanted(query, request), chosen, most, self.exact)
         listed = [ids for ids, _ in found if len(ids)]
         items = there._fetch(np.unique(np.concatenate(listed))) if listed else there._nothing()
         # Numbers in the order of the ids, strings too, so that ties fall in that order.
@@ -167,7 +158,7 @@ class CollectionView(View):
         segment = Candidates([there.spec.kept(items.codes[order])], numbers, vectors)
         scan = CandidateScan(
             [segment], [None], there.spec.n_bits, request.threads, Memory(), Tally(), None,
-            there._count(chosen), there.frequencies(),
+            most, there.frequencies(),
         )  # fmt: skip
         made = answer(scan, query, replace(request, candidates=request.wanted, delta=0.0), self.coder)
         if not self.names_are_numbers:

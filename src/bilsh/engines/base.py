@@ -16,15 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.codes import Codes
-from bilsh.engines.answers import Asked, CollectionView
+from bilsh.encoders.coder import Coder
+from bilsh.engines.answers import Candidates, CollectionView
 from bilsh.engines.filters import Filter
 from bilsh.engines.spec import Capabilities, CodeSpec
 from bilsh.errors import InvalidInputError
+from bilsh.search.background import Background, background
 from bilsh.search.results import Matches, Neighbors
+from bilsh.search.searchable import Asked
 from bilsh.store.ids import Names, as_names, as_strings
 from bilsh.store.inputs import as_codes, as_metadata
 from bilsh.store.items import Items
-from bilsh.store.manifest import IdKind
+from bilsh.store.manifest import IdKind, VectorKind
 
 Found = tuple[NDArray[Any], NDArray[np.int32]]
 """Ids and distances of one query, best first."""
@@ -72,12 +75,12 @@ class Collection(ABC):
         """The first `size` rows beyond id `after`, ordered by id."""
 
     @abstractmethod
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, exact: bool) -> list[Found]:
-        """The nearest k of each query."""
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
+        """The nearest k of each query, among `most` rows that pass the filter."""
 
     @abstractmethod
-    def _within(self, codes: Codes, radius: int, where: Filter | None) -> list[Found]:
-        """All rows within a radius of each query."""
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
+        """All rows within a radius of each query, among `most` that pass the filter."""
 
     @abstractmethod
     def _count(self, where: Filter | None) -> int:
@@ -117,9 +120,29 @@ class Collection(ABC):
         return self._kind
 
     @property
-    def keeps_vectors(self) -> bool:
-        """Whether items are kept beside their codes."""
-        return False
+    def keep_vectors(self) -> VectorKind | None:
+        """How items are kept beside their codes; None where they are not, as in every engine but the store."""
+        return None
+
+    @property
+    def coder(self) -> Coder:
+        """What made the codes, or stands in for it."""
+        return self.spec.coder
+
+    @property
+    def n_bits(self) -> int:
+        """Length of a code."""
+        return self.spec.n_bits
+
+    @property
+    def path(self) -> str:
+        """The address, for messages."""
+        return self.address
+
+    @property
+    def version(self) -> int | None:
+        """Number of the version that is seen; None where the engine has none that would tell."""
+        return None
 
     def upsert(
         self,
@@ -229,6 +252,12 @@ class Collection(ABC):
             )
         found: Neighbors | Matches = Asked(CollectionView.of(self, exact)).search(Q, k, **settings)
         return found
+
+    def background(self, *, pairs: int = 10_000, share: float = 0.9, seed: int = 0) -> Background:
+        """Measure how alike random pairs of items are; see :meth:`bilsh.Store.background`."""
+        codes = self.spec.kept(self._sample(SAMPLE_ROWS))
+        some: list[Any] = [Candidates([codes], np.arange(len(codes)), None)]
+        return background(some, self.coder, pairs=pairs, share=share, seed=seed)
 
     def frequencies(self) -> NDArray[np.float64]:
         """How often each bit is 1, in a sample of the items; taken once."""

@@ -142,7 +142,7 @@ class FaissCollection(Collection):
             index.add(self._codes[rows])
         return index, self._ids[rows]
 
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, exact: bool) -> list[Found]:
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
         index, ids = self._searched(where)
         count = min(k, index.ntotal)
         if not count:
@@ -150,7 +150,7 @@ class FaissCollection(Collection):
         distances, rows = index.search(np.ascontiguousarray(codes), count)
         return [(ids[row], far) for row, far in zip(rows, distances, strict=True)]
 
-    def _within(self, codes: Codes, radius: int, where: Filter | None) -> list[Found]:
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
         index, ids = self._searched(where)
         if not index.ntotal:
             return [(ids[:0], np.empty(0, np.int32)) for _ in codes]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bilsh.codes import Codes
 from bilsh.engines import ties
@@ -89,29 +88,27 @@ class LanceCollection(Collection):
         chosen = np.linspace(0, count - 1, min(rows, count)).astype(np.int64)
         return self._items(self._dataset.take(chosen)).codes if count else self._nothing().codes
 
-    def _lists(self, codes: Codes, where: Filter | None) -> list[ties.Fetch]:
+    def _lists(self, where: Filter | None) -> ties.Fetch:
         chosen = None if where is None or where.ids is None else one_of(where.ids)
 
-        def fetch_for(code: NDArray[np.uint8]) -> ties.Fetch:
-            def fetch(count: int) -> Found:
+        def fetch(codes: Codes, count: int) -> list[Found]:
+            found = []
+            for code in codes:
                 nearest = {"column": "code", "q": code, "k": count, "metric": "hamming", "use_index": False}
                 rows = self._dataset.to_table(
                     columns=["id", "_distance"], nearest=nearest, filter=chosen, prefilter=chosen is not None
                 )
                 far = rows["_distance"].to_numpy().astype(np.int32)
-                return as_ids(rows["id"].to_pylist(), self._kind), far
+                found.append((as_ids(rows["id"].to_pylist(), self._kind), far))
+            return found
 
-            return fetch
+        return fetch
 
-        return [fetch_for(code) for code in codes]
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
+        return ties.nearest(self._lists(where), codes, k, most)
 
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, exact: bool) -> list[Found]:
-        most = self._count(where)
-        return [ties.nearest(fetch, k, most) for fetch in self._lists(codes, where)]
-
-    def _within(self, codes: Codes, radius: int, where: Filter | None) -> list[Found]:
-        most = self._count(where)
-        return [ties.within(fetch, radius, most) for fetch in self._lists(codes, where)]
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
+        return ties.within(self._lists(where), codes, radius, most)
 
     def remembered(self, name: str) -> Any:
         """Return what was remembered."""
@@ -167,24 +164,26 @@ def table(
 def create_collection(address: Address, spec: CodeSpec, kind: IdKind) -> LanceCollection:
     """Make a dataset with no rows yet."""
     lance, path = optional("lance", PURPOSE), Path(address.rest)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    # The specification first: where that is all there is, a creation was cut off, and is begun again.
+    if path.exists() and (
+        not path.is_dir() or (any(path.iterdir()) and not (path / SPEC).is_file()) or _there(path)
+    ):
         raise FileExistsError(f"{path} is not empty. Open it with bilsh.open, or choose another name.")
     path.mkdir(parents=True, exist_ok=True)
+    with replace_file(path / SPEC) as file:
+        file.write(spec.to_bytes())
     empty = table(
         optional("pyarrow", PURPOSE), kind, spec.n_bytes, as_ids([], kind),
         np.empty((0, spec.n_bytes), np.uint8), None,
     )  # fmt: skip
-    # The specification last: without it there is no collection yet.
-    dataset = lance.write_dataset(empty, str(path))
-    with replace_file(path / SPEC) as file:
-        file.write(spec.to_bytes())
+    dataset = lance.write_dataset(empty, str(path), mode="overwrite")
     return LanceCollection(path, dataset, spec, "a")
 
 
 def open_collection(address: Address, mode: Mode) -> LanceCollection:
     """Open a dataset."""
     lance, path = optional("lance", PURPOSE), Path(address.rest)
-    if not path.exists():
+    if not path.exists() or ((path / SPEC).is_file() and not _there(path)):
         raise DataNotFoundError(f"there is no Lance dataset at {path}. Make one with `bilsh copy`.")
     try:
         spec = CodeSpec.from_bytes((path / SPEC).read_bytes(), str(path / SPEC))
@@ -197,6 +196,12 @@ def open_collection(address: Address, mode: Mode) -> LanceCollection:
     except (ValueError, OSError) as error:
         raise EngineError(f"Lance {lance.__version__} cannot open {path}: {_first_line(error)}") from None
     return LanceCollection(path, dataset, spec, mode)
+
+
+def _there(path: Path) -> bool:
+    """Whether a dataset has a version."""
+    versions = path / "_versions"
+    return versions.is_dir() and any(versions.iterdir())
 
 
 def _first_line(error: BaseException) -> str:

@@ -141,7 +141,7 @@ class PostgresCollection(Collection):
         distance = "code <~> %s::{bit}" if self._server.vector else "bit_count(code # %s::{bit})"
         return self._statement(distance)
 
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, exact: bool) -> list[Found]:
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
         passing, values = self._passing(where)
         found = []
         with self._cursor() as cursor:
@@ -166,7 +166,7 @@ class PostgresCollection(Collection):
                 found.append(self._hits(cursor.fetchall()))
         return found
 
-    def _within(self, codes: Codes, radius: int, where: Filter | None) -> list[Found]:
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
         passing, values = self._passing(where)
         statement = self._statement(
             "SELECT id, far FROM (SELECT id, ({distance})::integer AS far FROM {table} WHERE {passing}) AS seen "

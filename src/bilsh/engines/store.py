@@ -23,7 +23,7 @@ from bilsh.store import Store
 from bilsh.store.ids import as_names
 from bilsh.store.inputs import Rows
 from bilsh.store.items import Items
-from bilsh.store.manifest import IdKind
+from bilsh.store.manifest import IdKind, VectorKind
 
 NOTES = "engine.json"
 
@@ -50,12 +50,17 @@ class StoreCollection(Collection):
         return self.id_kind
 
     @property
-    def keeps_vectors(self) -> bool:
-        """Whether the store keeps items."""
-        return self.store.keep_vectors is not None
+    def keep_vectors(self) -> VectorKind | None:
+        """How the store keeps items."""
+        return self.store.keep_vectors
+
+    @property
+    def version(self) -> int:
+        """Number of the version that is seen."""
+        return self.store.version
 
     def _write(self, ids: Ids, codes: Codes, notes: Sequence[bytes] | None) -> None:
-        if self.keeps_vectors:
+        if self.keep_vectors:
             raise InvalidInputError(
                 f"{self.address} keeps vectors, which codes alone do not have. Use Store.add, or a store without."
             )
@@ -91,12 +96,12 @@ class StoreCollection(Collection):
         chosen = ids[np.linspace(0, len(ids) - 1, min(rows, len(ids))).astype(np.int64)]
         return self.store.get(chosen).codes if len(chosen) else self._nothing().codes
 
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, exact: bool) -> list[Found]:
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
         ids = None if where is None else where.ids
         found = self.search(codes=codes, k=k, mode="hamming", where=ids)
         return list(zip(found.ids, found.distances, strict=True))
 
-    def _within(self, codes: Codes, radius: int, where: Filter | None) -> list[Found]:
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
         ids = None if where is None else where.ids
         found = self.search(codes=codes, radius=radius, where=ids)
         return list(zip(found.ids, found.distances, strict=True))

@@ -11,8 +11,32 @@ from numpy.typing import NDArray
 from bilsh.encoders.calibration import Calibration
 from bilsh.encoders.coder import Coder
 from bilsh.estimates.intervals import Estimate, estimate_fractions, pair_ends
-from bilsh.theory.hits import HitPosterior, posterior
+from bilsh.theory.hit_sample import HitSample
+from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior
+from bilsh.theory.sampling import calibrate
 from bilsh.types import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What intervals of hits rest on.
+
+    Attributes
+    ----------
+    by_distance, by_score : HitSample or None
+        For hits ranked by distances, and by scores; None where nothing was sampled.
+    notes : tuple of str
+        What there is to say about them.
+    """
+
+    by_distance: HitSample | None
+    by_score: HitSample | None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, coder: Coder) -> Self:
+        """Return those that were taken at fit."""
+        return cls(coder.hits, coder.score_hits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +58,8 @@ class Evidence:
         Which candidates are the hits, in their order.
     complete : int or None
         How many of the best candidates are certainly, or nearly so, the best of all items; None: all of them.
+    sample : HitSample or None
+        What a sample told of hits that are ranked this way; None: the model is believed.
     """
 
     coder: Coder
@@ -43,6 +69,7 @@ class Evidence:
     scored: bool
     picked: NDArray[np.int64]
     complete: int | None = None
+    sample: HitSample | None = None
 
     @property
     def calibration(self) -> Calibration:
@@ -51,46 +78,42 @@ class Evidence:
 
     @property
     def sampled(self) -> bool:
-        """Whether a sample at fit told how hits of this kind err; else the model is believed."""
-        return (self.coder.score_hits if self.scored else self.coder.hits) is not None
+        """Whether a sample told how hits of this kind err; else the model is believed."""
+        return self.sample is not None
 
     def posterior(self) -> HitPosterior:
         """Where the expected fractions of all candidates lie."""
+        return posterior(self.fractions, *self._seen, self.sample)
+
+    @property
+    def _seen(self) -> tuple[Floats, Floats, int, int, EffectiveBits]:
+        """What the model looks at besides the fractions of the hits."""
         calibration = self.calibration
         worth = calibration.score_law.effective_bits if self.scored else calibration.effective_bits
-        sample = self.coder.score_hits if self.scored else self.coder.hits
-        f = self.fractions
-        return posterior(
-            f, f[:, : self.complete], self.background, self.n_items, calibration.n_bits, worth, sample
-        )
+        window = self.fractions[:, : self.complete]
+        return window, self.background, self.n_items, calibration.n_bits, worth
+
+    def learn(self, exact: Floats, base: HitSample | None) -> HitSample:
+        """Learn from hits (q, k) whose exact distances or angles are known, on top of what is known already."""
+        own = np.take_along_axis(self.fractions, self.picked, axis=1)
+        return calibrate(own, self.calibration.fraction_at(exact), *self._seen, base, by_rank=True)
 
     @property
     def per_pair(self) -> bool:
         """Whether intervals are those of pairs: nothing was sampled, and the model alone does not hold."""
         return not self.sampled and self.calibration.similarity != "cosine"
 
-    def similarity(self, confidence: float) -> tuple[Floats, Floats]:
-        """Return the similarity of each hit and its interval, and nothing that costs more."""
-        calibration = self.calibration
-        middle, ends = self._fractions(confidence)
-        low, high = calibration.primary(ends[..., 0]), calibration.primary(ends[..., 1])
-        kind = calibration.similarity
-        return calibration.convert(calibration.primary(middle), kind), calibration.pair(low, high, kind)
-
-    def estimate(self, of: str | None, confidence: float) -> Estimate:
-        """Turn the evidence into a quantity with its interval."""
-        return estimate_fractions(*self._fractions(confidence), self.coder, of=of)
-
-    def _fractions(self, confidence: float) -> tuple[Floats, Floats]:
-        """Expected fraction (q, k) of differing bits of each hit, and the ends (q, k, 2) of its interval."""
+    def estimate(self, of: str | None, confidence: float, *, identify: bool = True) -> Estimate:
+        """Turn the evidence into a quantity with its interval, and with identification intervals where wanted."""
         if self.per_pair:
             own = np.take_along_axis(np.clip(self.fractions, 0.0, 1.0), self.picked, axis=1)
-            return own, pair_ends(own, self.coder, confidence)
-        middle, ends = self.posterior().answer(confidence)
-        return (
-            np.take_along_axis(middle, self.picked, axis=1),
-            np.take_along_axis(ends, self.picked[..., None], axis=1),
-        )
+            ends = pair_ends(own, self.coder, confidence)
+            return estimate_fractions(own, ends, self.coder, of=of, identify=identify)
+        made = self.posterior()
+        middle, ends = made.answer(confidence)
+        middle = np.take_along_axis(middle, self.picked, axis=1)
+        ends = np.take_along_axis(ends, self.picked[..., None], axis=1)
+        return estimate_fractions(middle, ends, self.coder, of=of, identify=identify)
 
     def take(self, order: NDArray[np.int64]) -> Self:
         """Return the evidence of those hits of each query that `order` names."""

@@ -158,7 +158,9 @@ def estimate_distances(
     return Estimate(quantity=quantity, **take)  # type: ignore[arg-type]
 
 
-def estimate_fractions(fraction: Floats, ends: Floats, encoder: Any, *, of: str | None = None) -> Estimate:
+def estimate_fractions(
+    fraction: Floats, ends: Floats, encoder: Any, *, of: str | None = None, identify: bool = True
+) -> Estimate:
     """Say what expected fractions of differing bits mean, and their intervals.
 
     Parameters
@@ -169,16 +171,18 @@ def estimate_fractions(fraction: Floats, ends: Floats, encoder: Any, *, of: str 
         Ends of their intervals.
     encoder, of
         As in :func:`estimate`.
+    identify : bool
+        Whether identification intervals are wanted too.
     """
     calibration = calibration_of(encoder)
     quantity = calibration.check_quantity(of)
-    extremes = calibration.extremes(fraction)
-    interval = calibration.pair(
-        calibration.primary(ends[..., 0]), calibration.primary(ends[..., 1]), quantity
-    )
+    extremes = calibration.extremes(fraction) if identify else None
+    # One look-up for all: a query alone waits for every call.
+    middle, low, high = calibration.primary(np.stack([fraction, ends[..., 0], ends[..., 1]]))
+    interval = calibration.pair(low, high, quantity)
     return Estimate(
         fraction=fraction,
-        **_known(calibration, calibration.primary(fraction)),
+        **_known(calibration, middle),
         quantity=quantity,
         sampling_interval=interval,
         identification_interval=None if extremes is None else calibration.pair(*extremes, quantity),

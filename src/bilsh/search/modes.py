@@ -19,7 +19,7 @@ from bilsh.encoders.calibration import Weights
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.sampling import score_fractions
 from bilsh.errors import InvalidInputError
-from bilsh.estimates.evidence import Evidence
+from bilsh.estimates.evidence import Evidence, Samples
 from bilsh.search.promise import Promise, Trial
 from bilsh.search.request import Request
 from bilsh.search.results import Explanation, Matches, Neighbors
@@ -83,6 +83,7 @@ def search(
     n_bits: int,
     coder: Coder,
     memory: Memory,
+    samples: Samples,
     trial: Trial | None = None,
     filtered: bool = False,
 ) -> Neighbors | Matches:
@@ -100,6 +101,8 @@ def search(
         Says what distances mean, if anything.
     memory : Memory
         Whether prefixes paid before.
+    samples : Samples
+        What intervals of hits rest on.
     trial : Trial or None
         What a promised recall rests on where there are cells.
     filtered : bool
@@ -112,13 +115,16 @@ def search(
     if request.recall is not None and request.recall < 1:
         wish = Wish(request.recall, trial, filtered)
     scan = Scan(segments, alive, n_bits, request.threads, memory, Tally(), wish)
-    return answer(scan, query, request, coder)
+    return answer(scan, query, request, coder, samples)
 
 
-def answer(scan: Scan, query: Query, request: Request, coder: Coder) -> Neighbors | Matches:
+def answer(
+    scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples | None = None
+) -> Neighbors | Matches:
     """Answer a request from a scan: of all items, or of the candidates that an engine found."""
+    samples = samples or Samples.of(coder)
     if request.radius is not None:
-        return _within(scan, query, request, coder)
+        return _within(scan, query, request, coder, samples)
     if query.values is not None:
         hits = (_asymmetric if request.mode == "asymmetric" else _auto)(scan, query, request, coder)
     elif request.mode == "asymmetric":
@@ -136,14 +142,14 @@ def answer(scan: Scan, query: Query, request: Request, coder: Coder) -> Neighbor
     order = exact = None
     if request.reranks:
         order, exact = _rerank(scan, request, query, ids)
-    evidence = _evidence(scan, coder, query, hits, order, request.k) if coder.tells else None
+    evidence = _evidence(scan, coder, query, hits, order, request.k, samples) if coder.tells else None
     return Neighbors(
         ids[:, : request.k] if order is None else np.take_along_axis(ids, order, axis=1),
         distances[:, : request.k] if order is None else np.take_along_axis(distances, order, axis=1),
         exact,
         evidence,
         request.confidence,
-        _explanation(scan, hits.mode, hits.reason, query, evidence),
+        _explanation(scan, hits.mode, hits.reason, query, evidence, samples),
     )
 
 
@@ -211,16 +217,17 @@ def _by_score(scan: Scan, query: Query, coder: Coder, found: Found, mode: str, r
     return Hits((ids, distances), mode, reason, scores, weights, ids.shape[1] // COMPLETE)
 
 
-def _within(scan: Scan, query: Query, request: Request, coder: Coder) -> Matches:
+def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples) -> Matches:
     radius = min(int(request.radius or 0), 8 * query.codes.shape[1])
     ids, distances = scan.within(query.codes, radius)
     exact: list[Floats] | None = None
     evidence: list[Evidence] | None = None
     if coder.tells:
         n, background = scan.n_counted, _background(scan, query)
+        told = samples.by_distance
         evidence = [
-            Evidence(coder, (far / scan.n_bits)[None], mean[None], n, False, np.arange(len(far))[None])
-            for far, mean in zip(distances, background, strict=True)
+            Evidence(coder, far[None] / scan.n_bits, mean[None], n, False, rank[None], sample=told)
+            for far, mean, rank in zip(distances, background, map(_ranks, distances), strict=True)
         ]
     if request.reranks:
         exact = []
@@ -231,8 +238,15 @@ def _within(scan: Scan, query: Query, request: Request, coder: Coder) -> Matches
             exact.append(true[0])
             if evidence is not None:
                 evidence[number] = evidence[number].take(order)
-    explanation = _explanation(scan, "hamming", "a radius is searched by a full scan", query)
+    any_evidence = evidence[0] if evidence else None
+    explanation = _explanation(
+        scan, "hamming", "a radius is searched by a full scan", query, any_evidence, samples
+    )
     return Matches(ids, distances, exact, evidence, request.confidence, explanation)
+
+
+def _ranks(row: NDArray[Any]) -> NDArray[np.int64]:
+    return np.arange(len(row))
 
 
 def _one(query: Query, number: int) -> NDArray[Any] | None:
@@ -271,7 +285,13 @@ def _rerank(
 
 
 def _evidence(
-    scan: Scan, coder: Coder, query: Query, hits: Hits, order: NDArray[np.int64] | None, k: int
+    scan: Scan,
+    coder: Coder,
+    query: Query,
+    hits: Hits,
+    order: NDArray[np.int64] | None,
+    k: int,
+    samples: Samples,
 ) -> Evidence:
     """What there is to estimate from: the scores where they gave the order, else the distances."""
     n = scan.n_counted
@@ -280,11 +300,14 @@ def _evidence(
         order = np.broadcast_to(np.arange(min(k, c)), (q, min(k, c)))
     if hits.scores is None or hits.weights is None or query.values is None:
         fractions = hits.found[1] / scan.n_bits
-        return Evidence(coder, fractions, _background(scan, query), n, False, order)
+        return Evidence(
+            coder, fractions, _background(scan, query), n, False, order, None, samples.by_distance
+        )
     weights, bias = hits.weights
     mean = (bias + weights @ scan.frequencies())[:, None]
     fractions = score_fractions(coder, query.values, hits.weights, np.hstack([hits.scores, mean]))
-    return Evidence(coder, fractions[:, :-1], fractions[:, -1], n, True, order, hits.complete)
+    near, far = fractions[:, :-1], fractions[:, -1]
+    return Evidence(coder, near, far, n, True, order, hits.complete, samples.by_score)
 
 
 def _background(scan: Scan, query: Query) -> Floats:
@@ -295,15 +318,22 @@ def _background(scan: Scan, query: Query) -> Floats:
 
 
 def _explanation(
-    scan: Scan, mode: str, reason: str, query: Query, evidence: Evidence | None = None
+    scan: Scan,
+    mode: str,
+    reason: str,
+    query: Query,
+    evidence: Evidence | None = None,
+    samples: Samples | None = None,
 ) -> Explanation:
-    notes: tuple[str, ...] = ()
+    notes = samples.notes if samples is not None and evidence is not None else ()
     promise: Promise | None = None
     visits: tuple[Any, ...] = ()
     if scan.wish is not None:
-        promise, visits, notes = scan.wish.promise, tuple(scan.wish.visits), tuple(scan.wish.told)
+        promise, visits = scan.wish.promise, tuple(scan.wish.visits)
+        notes = (*notes, *scan.wish.told)
         if promise is None and all(segment.cells is None for segment in scan.segments):
             notes = (
+                *notes,
                 f"there are no cells: recall {scan.wish.recall:g} is kept by reading something of all items",
             )
     if evidence is not None and not evidence.sampled:

@@ -226,18 +226,20 @@ class Neighbors(_Found):
         return None if self.evidence is None else self.evidence.calibration.similarity
 
     @cached_property
-    def _told(self) -> tuple[Floats, Floats] | None:
-        return None if self.evidence is None else self.evidence.similarity(self.confidence)
+    def _told(self) -> Estimate | None:
+        if self.evidence is None:
+            return None
+        return self.evidence.estimate(self.quantity, self.confidence, identify=False)
 
     @property
     def similarity(self) -> Floats | None:
         """Estimated similarity (q, k); it grows with nearness and is 1 for identical items."""
-        return None if self._told is None else self._told[0]
+        return None if self._told is None else self._told.value
 
     @property
     def interval(self) -> Floats | None:
         """Lower and upper end (q, k, 2) of each similarity."""
-        return None if self._told is None else self._told[1]
+        return None if self._told is None else self._told.interval
 
     def estimate(self, of: str | None = None, confidence: float | None = None) -> Estimate:
         """Say the same in other words.
@@ -296,20 +298,22 @@ class Matches(_Found):
         return self.evidence[0].calibration.similarity if self.evidence else None
 
     @cached_property
-    def _told(self) -> list[tuple[Floats, Floats]] | None:
+    def _told(self) -> list[Estimate] | None:
         if self.evidence is None:
             return None
-        return [evidence.similarity(self.confidence) for evidence in self.evidence]
+        return [
+            evidence.estimate(self.quantity, self.confidence, identify=False) for evidence in self.evidence
+        ]
 
     @property
     def similarity(self) -> list[Floats] | None:
         """Estimated similarities of each query's matches."""
-        return None if self._told is None else [value[0] for value, _ in self._told]
+        return None if self._told is None else [told.value[0] for told in self._told]
 
     @property
     def interval(self) -> list[Floats] | None:
         """Lower and upper ends (n, 2) of each query's matches."""
-        return None if self._told is None else [ends[0] for _, ends in self._told]
+        return None if self._told is None else [told.interval[0] for told in self._told]
 
     def renamed(self, names: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Matches:
         """Return the same matches under the names that their ids have."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bilsh.codes import Codes, as_codes, check_widths
 from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.estimates.evidence import Samples
 from bilsh.search.modes import Query, search
 from bilsh.search.promise import Trial
 from bilsh.search.request import Mode, Request
@@ -54,6 +55,11 @@ class View:
         return numbers
 
     @property
+    def samples(self) -> Samples:
+        """What intervals of hits rest on: a sample that was taken at fit."""
+        return Samples.of(self.coder)
+
+    @property
     def names_are_numbers(self) -> bool:
         """Whether callers and segments call items the same."""
         return True
@@ -88,6 +94,7 @@ class View:
             n_bits=self.coder.n_bits,
             coder=self.coder,
             memory=self.memory,
+            samples=self.samples,
             trial=self.trial if request.recall is not None else None,
             filtered=where is not None,
         )
@@ -301,6 +308,16 @@ class Searchable(ABC):
 
         view = self._view()
         return background(list(view.segments), view.coder, pairs=pairs, share=share, seed=seed)
+
+
+class Asked(Searchable):
+    """A view as something to search: always the same one, whatever is written meanwhile."""
+
+    def __init__(self, view: View) -> None:
+        self._seen = view
+
+    def _view(self) -> View:
+        return self._seen
 
 
 def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...]]:

@@ -13,6 +13,7 @@ from bilsh.search.request import Request
 from bilsh.search.searchable import Searchable
 from bilsh.store.change import Change
 from bilsh.store.view import View
+from bilsh.types import Progress
 from bilsh.validation import thread_count
 
 FEWEST = 100
@@ -37,19 +38,6 @@ class Recall:
     time: int
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """What :meth:`bilsh.Store.calibrate` measured; None where it does not apply.
-
-    Attributes
-    ----------
-    recall : Recall or None
-        Of searches by cells, where there are any.
-    """
-
-    recall: Recall | None
-
-
 class Arranging(View, Searchable):
     """What puts the items of a store into cells."""
 
@@ -69,7 +57,7 @@ class Arranging(View, Searchable):
         n_cells: int | str = "auto",
         *,
         n_jobs: int | None = None,
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> int:
         """Put all items into cells, so that ``search(recall=...)`` reads only those near a query.
 
@@ -97,22 +85,6 @@ class Arranging(View, Searchable):
             return 0
         with self._change() as change:
             return change.build_cells(n_cells, n_jobs=thread_count(n_jobs), progress=progress)
-
-    def calibrate(self, queries: Any = None) -> Calibrated:
-        """Measure anew how far a search must go for a promised recall; durable when it returns.
-
-        Parameters
-        ----------
-        queries : array (q, d) or (q, d_w, d_v), optional
-            Queries like those to come, a few hundred at least, none of them among the items; 2,000 of them are used.
-            Codes where the codes were made elsewhere. By default items of the store, each without itself: right where
-            queries are like items.
-
-        Returns
-        -------
-        Calibrated
-        """
-        return Calibrated(self._calibrate_recall(queries))
 
     def _calibrate_recall(self, queries: Any) -> Recall:
         if not self.n_cells:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bilsh.errors import InvalidInputError
-from bilsh.files import replace_file
+from bilsh.store.calibration import calibration_files
 from bilsh.store.change import Change
 from bilsh.store.creation import refuse_contents
-from bilsh.store.files import Directory, Disk, sync
+from bilsh.store.files import Directory, Disk, put_small, sync
 from bilsh.store.recipe import recipe_files
 from bilsh.store.sections import SectionFile
 from bilsh.store.snapshot import (
@@ -55,9 +55,9 @@ def back_up(disk: Disk, source: Directory, snapshot: Snapshot, path: Path, link:
                     if not (link and target.adopt(source, file.name)):
                         _copy(writer, file)
                     _opened(target, file).check_all()
-                for name, data in recipe_files(source).items():
-                    with replace_file(path / name) as new:
-                        new.write(data)
+                beside = recipe_files(source) | calibration_files(source, snapshot.manifest.fingerprint)
+                for name, data in beside.items():
+                    put_small(target, name, data)
                 Change(writer, snapshot, use_map=False).restate(version, there, None)
         made = open_snapshot(target, version=None, use_map=False)
         return Backup(version, made.n_alive, len(copied), sum(file.ref.size for file in copied))

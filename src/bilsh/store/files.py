@@ -14,7 +14,9 @@ import errno
 import fcntl
 import mmap
 import os
+import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -186,6 +188,10 @@ class Directory(_Descriptor):
         """Give a file a second name, in one step; FileExistsError when that name is taken."""
         os.link(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd, follow_symlinks=False)
 
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, in one step and in place of what had it."""
+        os.rename(source, target, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
     def adopt(self, source: Directory, name: str) -> bool:
         """Give a file of another directory the same name here too; False where that is not possible."""
         try:
@@ -266,3 +272,32 @@ class Disk:
     def directory(self, path: Path) -> Directory:
         """Open a directory."""
         return Directory(path)
+
+
+def read_small(directory: Directory, name: str, most: int) -> bytes | None:
+    """Whole content of a file of at most `most` bytes; None where there is none."""
+    try:
+        file = directory.open(name)
+    except FileNotFoundError:
+        return None
+    try:
+        if file.size > most:
+            raise CorruptStoreError(f"{name} has {file.size} bytes; it has at most {most}.")
+        return file.read_at(0, file.size)
+    finally:
+        file.close()
+
+
+def put_small(directory: Directory, name: str, data: bytes) -> None:
+    """Put a file in the place of an earlier one, whole and on the medium when it returns."""
+    temporary = f"t-{secrets.token_hex(8)}.tmp"
+    try:
+        with directory.create(temporary) as file:
+            file.write(data)
+            sync(file)
+        directory.rename(temporary, name)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            directory.unlink(temporary)
+        raise
+    directory.sync()

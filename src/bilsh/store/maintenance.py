@@ -11,6 +11,7 @@ import numpy as np
 
 from bilsh.encoders.coder import Coder
 from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError
+from bilsh.store.calibration import read_intervals
 from bilsh.store.change import Change
 from bilsh.store.files import Directory
 from bilsh.store.ids import hash_keys
@@ -56,7 +57,7 @@ def verify(directory: Directory, deep: bool) -> Verification:
     problems = [
         *_problems(snapshot, deep),
         *_earlier_problems(directory, before),
-        *_recipe_problems(directory),
+        *_beside_problems(directory, snapshot),
     ]
     if problems:
         raise CorruptStoreError(" ".join(problems))
@@ -138,11 +139,14 @@ def _earlier_problems(directory: Directory, version: int) -> Iterator[str]:
         yield f"{error} (Only the version before the newest is affected.)"
 
 
-def _recipe_problems(directory: Directory) -> Iterator[str]:
-    try:
-        recipe_in(directory)
-    except CorruptStoreError as error:
-        yield str(error)
+def _beside_problems(directory: Directory, snapshot: Snapshot) -> Iterator[str]:
+    """Damage of what no manifest names: the recipe and the calibration."""
+    checks = recipe_in, lambda place: read_intervals(place, snapshot.manifest.fingerprint)
+    for check in checks:
+        try:
+            check(directory)
+        except CorruptStoreError as error:
+            yield str(error)
 
 
 def _encoder_problems(snapshot: Snapshot) -> Iterator[str]:

@@ -1,14 +1,11 @@
 """The manifest: a small checksummed JSON file that says which files make up one version of the store.
 
-A version exists from the moment its manifest has its final name, `m-<version>.json`. The file is
-`{"sha256":"<of the body>","manifest":<body>}` with exactly these bytes around the body, so that a change of
-any byte is noticed and it is still JSON that people can read.
+A version exists from the moment its manifest has its final name, `m-<version>.json`. The file is sealed, see
+:mod:`bilsh.store.sealed`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import time
 from collections.abc import Callable
@@ -16,14 +13,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from bilsh.errors import CorruptStoreError
+from bilsh.store.sealed import BrokenSealError, seal, unseal
 from bilsh.store.sections import FileRef
 
 MAX_BYTES = 16 << 20
 MAX_VERSION = 9_999_999_999
 """The largest that ten digits name."""
-_HEAD = b'{"sha256":"'
-_MIDDLE = b'","manifest":'
-_TAIL = b"}\n"
 _VERSION_NAME = re.compile(r"m-(\d{10})\.json")
 _OWN_NAME = re.compile(
     r"(?:s-[0-9a-f]{16}\.seg|d-[0-9a-f]{16}\.del|e-[0-9a-f]{16}\.enc|l-[0-9a-f]{16}\.log|c-[0-9a-f]{16}\.cal|"
@@ -96,21 +91,15 @@ def encode_manifest(manifest: Manifest) -> bytes:
     raw = asdict(manifest)
     for name in _ADDED[manifest.format - 1 :]:
         del raw[name]
-    body = json.dumps(raw, separators=(",", ":")).encode("ascii")
-    return _HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + _MIDDLE + body + _TAIL
+    return seal("manifest", raw)
 
 
 def decode_manifest(data: bytes, name: str) -> Manifest:
     """Read a manifest back; CorruptStoreError when any byte of it is not as written."""
-    start = len(_HEAD) + 64 + len(_MIDDLE)
-    body = data[start : -len(_TAIL)]
-    expected = _HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + _MIDDLE + body + _TAIL
-    if data != expected:
-        raise CorruptStoreError(
-            f"{name} is damaged: its checksum does not match. See Store.versions and Store.repair."
-        )
     try:
-        return _checked(json.loads(body), version_of(name))
+        return _checked(unseal("manifest", data), version_of(name))
+    except BrokenSealError as error:
+        raise CorruptStoreError(f"{name} is damaged: {error}. See Store.versions and Store.repair.") from None
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CorruptStoreError(f"{name} is not a manifest this bilsh can read: {error}") from None
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError
 from bilsh.files import replace_file
-from bilsh.store.files import Directory, Disk
+from bilsh.store.files import Directory, Disk, read_small
 
 RECIPE = "recipe.json"
 CODEBOOK = "codebook.npy"
@@ -109,7 +109,7 @@ def read_recipe(store: Path) -> Recipe | None:
 
 def recipe_in(directory: Directory) -> Recipe | None:
     """Read the recipe in a store's directory, every byte of it checked."""
-    data = _read(directory, RECIPE)
+    data = read_small(directory, RECIPE, MAX_BYTES)
     if data is None:
         return None
     try:
@@ -130,27 +130,14 @@ def recipe_files(directory: Directory) -> dict[str, bytes]:
     """Files of the recipe, after a check, in the order in which a copy must get them; none where there is none."""
     if recipe_in(directory) is None:
         return {}
-    found = {name: _read(directory, name) for name in (CODEBOOK, RECIPE)}
+    found = {name: read_small(directory, name, MAX_BYTES) for name in (CODEBOOK, RECIPE)}
     return {name: data for name, data in found.items() if data is not None}
-
-
-def _read(directory: Directory, name: str) -> bytes | None:
-    try:
-        file = directory.open(name)
-    except FileNotFoundError:
-        return None
-    try:
-        if file.size > MAX_BYTES:
-            raise CorruptStoreError(f"{name} has {file.size} bytes; it has at most {MAX_BYTES}.")
-        return file.read_at(0, file.size)
-    finally:
-        file.close()
 
 
 def _read_codebook(directory: Directory, digest: str | None) -> NDArray[np.float32] | None:
     if digest is None:
         return None
-    data = _read(directory, CODEBOOK)
+    data = read_small(directory, CODEBOOK, MAX_BYTES)
     if data is None:
         raise ValueError(f"{CODEBOOK} is missing")
     if hashlib.sha256(data).hexdigest() != digest:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError
+from bilsh.estimates.evidence import Samples
 from bilsh.search.promise import Trial
 from bilsh.search.request import Request
 from bilsh.search.scan import Ids, Memory
@@ -30,17 +31,27 @@ class StoreView(View):
     ----------
     snapshot : Snapshot
         The version; all of a search looks at this one.
+    measured : Samples or None
+        What was measured on the store itself for intervals of hits; None: what was taken at fit holds.
     """
 
     snapshot: Snapshot | None = None
+    measured: Samples | None = None
 
     @classmethod
-    def of(cls, snapshot: Snapshot, coder: Coder, memory: Memory, use_map: bool) -> StoreView:
+    def of(
+        cls, snapshot: Snapshot, coder: Coder, memory: Memory, use_map: bool, measured: Samples | None = None
+    ) -> StoreView:
         """Mapped segments are read where they lie; where mapping is unwelcome, memory holds one window at a time."""
         segments: list[Any] = list(snapshot.segments)
         if not use_map:
             segments = [window for segment in snapshot.segments for window in unmapped(segment)]
-        return cls(segments, coder, memory, snapshot)
+        return cls(segments, coder, memory, snapshot, measured)
+
+    @property
+    def samples(self) -> Samples:
+        """What intervals of hits rest on."""
+        return self.measured or super().samples
 
     @property
     def _now(self) -> Snapshot:

@@ -17,8 +17,7 @@ from bilsh.encoders.foreign import BitPacking
 from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.search.scan import Memory
 from bilsh.store import space
-from bilsh.store.arranging import Arranging
-from bilsh.store.care import Care
+from bilsh.store.calibrating import Calibrating
 from bilsh.store.change import Change
 from bilsh.store.creation import coder_for, first_version, refuse_contents
 from bilsh.store.files import Directory, Disk
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from bilsh.store.salvage import Salvage
 
 
-class Store(Care, Arranging):
+class Store(Calibrating):
     """A directory of binary codes with their ids and their encoder, safe against crashes and damage.
 
     Open one with :meth:`create` or :meth:`open`. One process writes, any number read; a reader keeps seeing
@@ -65,7 +64,7 @@ class Store(Care, Arranging):
         self._coder: Coder | None = None
         self._memory = Memory()
         self._changing, self._changer = threading.Lock(), 0
-        self._refreshing = threading.Lock()
+        self._refreshing, self._calibrating = threading.Lock(), threading.Lock()
 
     @classmethod
     def create(
@@ -228,6 +227,7 @@ class Store(Care, Arranging):
             with self._refreshing:
                 now = self._now
                 self._snapshot = open_snapshot(self._place, version=None, use_map=self._use_map, known=now)
+                self._measured = None
 
     def add(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them; durable when it returns.
@@ -336,7 +336,7 @@ class Store(Care, Arranging):
             return Salvage(len(store), names, finds.skipped)
 
     def _view(self) -> StoreView:
-        return StoreView.of(self._now, self.coder, self._memory, self._use_map)
+        return StoreView.of(self._now, self.coder, self._memory, self._use_map, self._samples())
 
     def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0
@@ -361,7 +361,7 @@ class Store(Care, Arranging):
         return writer
 
     @contextmanager
-    def _change(self) -> Iterator[Change]:
+    def _change(self, kind: type[Change] = Change) -> Iterator[Change]:
         """Commit a change when the block ends well, and see it from then on; else leave no trace."""
         if self._changer == threading.get_ident():
             raise InvalidInputError(
@@ -374,7 +374,7 @@ class Store(Care, Arranging):
             self._changer = threading.get_ident()
             try:
                 with writer.change():
-                    change = Change(writer, now, self._use_map)
+                    change = kind(writer, now, self._use_map)
                     yield change
                     self._snapshot = change.commit()
             finally:

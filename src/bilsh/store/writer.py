@@ -68,6 +68,14 @@ class Writer:
         self._made.append(name)
         return name
 
+    def take(self, source: Directory, name: str) -> None:
+        """Give a finished file of another directory its name here, as a file of the running change."""
+        if not self.directory.adopt(source, name):
+            raise OSError(
+                errno.EXDEV, "cannot be linked into the store (staging must be on its file system)", name
+            )
+        self._made.append(name)
+
     def named(self) -> int:
         """Return how many files the running change has named."""
         return len(self._made)

@@ -8,9 +8,9 @@ the truth to one side. Here every hit has a posterior instead. Three things go i
   all counts is p given the item's own count, whatever was selected from the counts: Beta(h + m, k - h + m (1 - mu)/mu).
   The counts are beta-binomial, so m is estimated from the smallest ones, cut where they end: a Hill estimator with the
   noise of the bits removed.
-- A sample (:class:`HitSample`, made by :mod:`bilsh.theory.sampling`): how this encoder strays from its law, which
-  share of the noise differs between the items of one query (the rest moves all of them together and selects none),
-  which dimensions are usual, and where in their posteriors the truths lie.
+- A sample (:mod:`bilsh.theory.hit_sample`, made by :mod:`bilsh.theory.sampling`): how this encoder strays from its law,
+  which share of the noise differs between the items of one query (the rest moves all of them together and selects
+  none), which dimensions are usual, and where in their posteriors the truths lie.
 - A doubt. Where the model expects no ordinary item at so small a count, the hit may be a copy that somebody put there,
   and it is judged by its own bits.
 
@@ -23,26 +23,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError
+from bilsh.theory.hit_sample import HitSample, rank_place
 from bilsh.types import Floats
 
-__all__ = ["RANKS", "WINDOW", "HitPosterior", "HitSample", "posterior", "window_size"]
+__all__ = ["WINDOW", "HitPosterior", "posterior", "window_size"]
 
 EffectiveBits = Callable[[Floats], Floats]
 
 WINDOW = 101
 """Most of the smallest counts of a scan that are used."""
-
-RANKS = 10
-"""Ranks that a sample looks at; later ones are treated like the last of them."""
-
-LEVELS: Floats = np.arange(1, 200) / 200
-"""Levels at which a sample keeps quantiles."""
 
 CAUTION = 0.75
 """Share of the tails that intervals leave out: a few hundred sampled queries know their tails that well."""
@@ -52,70 +46,10 @@ PLANTED = 2.0
 
 _SMALLEST, _LARGEST = 0.5, 1.5
 """Bounds of the local dimension; the upper one over the bits of ranking, beyond which all hits look alike."""
-_ROUNDS, _GROUPS = 3, 12
+_STEPS, _GROUPS = 2, 12
 _DISPERSION = 3.0
 """Variance of an estimated log dimension over that of independent counts: neighbours have neighbours in common."""
 _FEWEST_BITS = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class HitSample:
-    """What a sample of the data tells about hits; one for each way of ranking.
-
-    Attributes
-    ----------
-    gain : float
-        Observed over expected fractions of near pairs: 1 on average over encoders, something else for this one.
-    noise : float
-        Variance of an observed fraction, the gain taken out, over the one that the effective bits say.
-    share : float
-        Part of that variance that differs between the items of one query, in (0, 1].
-    dimension, spread : float
-        Mean and standard deviation of the logarithm of the local dimension, over queries.
-    drift : (float, float)
-        Slopes over the logarithm of the rank: of the standardised truths, and of the logarithm of their spread.
-    levels : array (199,)
-        Quantiles 1/200 ... 199/200 of the standardised truths (:meth:`HitPosterior.standardised`), the drift taken
-        out. The standard normal ones if the model were exact.
-    """
-
-    gain: float
-    noise: float
-    share: float
-    dimension: float
-    spread: float
-    drift: tuple[float, float]
-    levels: Floats
-
-    @classmethod
-    def unseen(cls, share: float = 1.0) -> HitSample:
-        """Return what is assumed where nothing was sampled: the model is exact, all noise selects."""
-        return cls(1.0, 1.0, share, float(np.log(10.0)), 1.0, (0.0, 0.0), _normal_levels())
-
-    def to_array(self) -> Floats:
-        """Return all numbers in a row, for a file."""
-        return np.concatenate(
-            [[self.gain, self.noise, self.share, self.dimension, self.spread, *self.drift], self.levels]
-        )
-
-    @classmethod
-    def from_array(cls, numbers: ArrayLike) -> HitSample:
-        """Undo :meth:`to_array`."""
-        row = np.asarray(numbers, dtype=np.float64)
-        if row.shape != (7 + len(LEVELS),) or not np.isfinite(row).all() or not (row[:3] > 0).all():
-            raise InvalidInputError(
-                f"a sample of hits is {7 + len(LEVELS)} finite numbers, the first three above 0; got {row[:7]} of "
-                f"shape {row.shape}."
-            )
-        gain, noise, share, dimension, spread, location, scale = (float(number) for number in row[:7])
-        return cls(gain, noise, share, dimension, spread, (location, scale), row[7:].copy())
-
-    def standard(self, level: float) -> float:
-        """Standardised value below which a share `level` of the truths lies."""
-        normal, z = _normal_levels(), NormalDist().inv_cdf(level)
-        # Beyond the levels that were kept the tails are normal ones.
-        beyond = min(z - float(normal[0]), 0.0) + max(z - float(normal[-1]), 0.0)
-        return float(np.interp(z, normal, self.levels)) + beyond
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +105,9 @@ class HitPosterior:
 
     def _quantiles(self, *levels: float) -> Floats:
         location, scale = self.sample.drift
-        place = rank_place(self.successes.shape[1])
-        z = np.array([self.sample.standard(level) for level in levels])[:, None, None]
+        count = self.successes.shape[1]
+        place, row = rank_place(count), np.minimum(np.arange(count), len(self.sample.levels) - 1)
+        z = np.array([self.sample.standard(level)[row] for level in levels])[:, None, :]
         return normal_to_beta(z * np.exp(scale * place) + location * place, self.successes, self.failures)
 
     def standardised(self, fractions: ArrayLike) -> Floats:
@@ -240,11 +175,13 @@ def posterior(
     middle = np.maximum(window[:, window.shape[1] // 2, None], least) if window.shape[1] else mean
     # The items of the window are farther than they look; their noise is that of where they are.
     where, u = middle, np.full(middle.shape, sample.dimension)
-    for _ in range(2):
+    seen = _Window.of(window, n_bits)
+    for last in (False, True):
         ranking = worth(where) / q
-        m, doubt, log_scale = _dimension(window, mean, ranking, n_bits, sample, u)
-        u = np.log(m)
-        where = (middle * ranking + m) / (ranking + m / mean)
+        u, doubt, log_scale = _dimension(seen, mean, ranking, sample, u, last)
+        m = np.exp(u)
+        if not last:
+            where = (middle * ranking + m) / (ranking + m / mean)
 
     # What the hit's own bits say.
     bits = worth(np.maximum(f, least))
@@ -273,39 +210,57 @@ def window_size(n_items: int) -> int:
     return min(WINDOW, max(10, n_items // 10))
 
 
-def rank_place(n: int) -> Floats:
-    """Logarithms of the ranks 1 ... n about their mean over the sampled ranks; constant after those."""
-    log_rank = np.log(np.minimum(np.arange(1, n + 1), RANKS))
-    return np.asarray(log_rank - np.log(np.arange(1, RANKS + 1)).mean())
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The smallest fractions of queries: how many (q, 1), where they end, and groups of them that stand for all.
+
+    The likelihood needs the mean of a smooth function only; groups are means of neighbouring values with their shares.
+    """
+
+    count: Floats
+    end: Floats
+    value: Floats
+    share: Floats
+
+    @classmethod
+    def of(cls, window: Floats, n_bits: int) -> _Window | None:
+        width = window.shape[1]
+        if width < 2:
+            return None
+        end = np.minimum(np.maximum(window[:, -1:], window[:, :1] + 1 / n_bits), 1.0)
+        inside = (window < end - 1e-12).astype(np.float64)
+        starts = np.arange(0, width, max(1, width // _GROUPS))
+        counts = np.add.reduceat(inside, starts, axis=1)
+        sums = np.add.reduceat(inside * window, starts, axis=1)
+        total = counts.sum(axis=1, keepdims=True)
+        value, share = sums / np.maximum(counts, 1.0), counts / np.maximum(total, 1.0)
+        return cls(np.maximum(total, 0.5), end - 0.5 / n_bits, value, share)
 
 
 def _dimension(
-    window: Floats, mean: Floats, ranking: Floats, n_bits: int, sample: HitSample, u: Floats
+    window: _Window | None, mean: Floats, ranking: Floats, sample: HitSample, u: Floats, last: bool
 ) -> tuple[Floats, Floats, Floats | None]:
-    """Local dimension (q, 1), the variance of its logarithm, and the logarithm of N over the likelihood's integral.
+    """Logarithm u of the local dimension (q, 1), its variance, and the logarithm of N over the likelihood's integral.
 
-    Maximum of the truncated likelihood times a normal prior of the logarithm: with few counts the sample decides,
-    with many the query's own neighbourhood. Newton's method with Fisher's information, in log m.
+    Maximum of the truncated likelihood times a normal prior of u: with few counts the sample decides, with many the
+    query's own neighbourhood. Newton's method with Fisher's information. Only the last of several calls gives variance
+    and integral that belong to the u it returns: the integral changes by powers of e where u does by hundredths.
     """
     prior = _DISPERSION / max(sample.spread, 0.1) ** 2
-    if window.shape[1] < 2:
-        return np.exp(u), np.full(u.shape, min(sample.spread**2, 1.0)), None
-    end = np.minimum(np.maximum(window[:, -1:], window[:, :1] + 1 / n_bits), 1.0)
-    inside = window < end - 1e-12
-    count = np.maximum(inside.sum(axis=1, keepdims=True), 0.5)
-    x, share = _groups(window * ranking, inside)
-    nodes, weights = _quadrature()
-    reach = ranking * (end - 0.5 / n_bits)
+    if window is None:
+        return u, np.full(u.shape, min(sample.spread**2, 1.0)), None
+    nodes, log_weights = _quadrature()
+    reach, count = ranking * window.end, window.count
     # Differing and agreeing bits, first those that were seen, then where the likelihood's integral is taken.
-    split = x.shape[1]
-    differ = np.concatenate([x, reach * nodes], axis=1)
+    split = window.value.shape[1]
+    differ = np.concatenate([window.value * ranking, reach * nodes], axis=1)
     bits = np.stack([differ, ranking - differ])
-    fixed = np.log(weights) - _log_gamma(bits[:, :, split:] + 1)[0].sum(axis=0)
+    fixed = log_weights - _log_gamma(bits[:, :, split:] + 1)[0].sum(axis=0)
     odds = (1 - mean) / mean
     prior_odds = np.stack([np.ones(odds.shape), odds])
     low, high = np.log(_SMALLEST), np.log(np.maximum(_LARGEST * ranking, 1.0))
     u = np.minimum(u, high)
-    for _ in range(_ROUNDS):
+    for steps_left in range(_STEPS, -1, -1):
         m = np.exp(u)
         log_gamma, digamma = _log_gamma(bits + m * prior_odds)
         score = digamma[0] + odds * digamma[1]
@@ -314,35 +269,29 @@ def _dimension(
         density = np.exp(log_density - top)
         total = density.sum(axis=1, keepdims=True)
         density /= total
-        seen = (score[:, :split] * share).sum(axis=1, keepdims=True)
         grid = score[:, split:]
         expected = (density * grid).sum(axis=1, keepdims=True)
         spread = (density * np.square(grid - expected)).sum(axis=1, keepdims=True)
         information = count * np.maximum(m * m * spread, 0.02) + prior
+        if not steps_left:
+            break
+        seen = (score[:, :split] * window.share).sum(axis=1, keepdims=True)
         step = (count * m * (seen - expected) - prior * (u - sample.dimension)) / information
-        u = np.clip(u + np.clip(step, -1.0, 1.0), low, high)
+        u = np.minimum(np.maximum(u + np.minimum(np.maximum(step, -1.0), 1.0), low), high)
+        if not last and steps_left == 1:
+            break
     log_scale = np.log(count / (total * reach)) - top
-    return np.exp(u), np.minimum(_DISPERSION / information, 1.0), log_scale
-
-
-def _groups(x: Floats, inside: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Means of neighbouring values, with their shares of all that are inside: enough for a smooth function's mean."""
-    width = x.shape[1]
-    starts = np.arange(0, width, max(1, width // _GROUPS))
-    weight = inside.astype(np.float64)
-    counts = np.add.reduceat(weight, starts, axis=1)
-    sums = np.add.reduceat(weight * x, starts, axis=1)
-    return sums / np.maximum(counts, 1.0), counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    return u, np.minimum(_DISPERSION / information, 1.0), log_scale
 
 
 @cache
 def _quadrature() -> tuple[Floats, Floats]:
-    """Nodes and weights on (0, 1), dense near 1 where the density of a window lies."""
+    """Nodes on (0, 1), dense near 1 where the density of a window lies, and the logarithms of their weights."""
     i = np.arange(1, 24)
     beside = np.diag(i / np.sqrt(4.0 * i**2 - 1), -1)  # Golub and Welsch; NumPy's own rule takes long to load
     nodes, vectors = np.linalg.eigh(beside)
     v = (nodes + 1) / 2
-    return v ** (1 / 6), np.square(vectors[0]) * v ** (1 / 6 - 1) / 6
+    return v ** (1 / 6), np.log(np.square(vectors[0]) * v ** (1 / 6 - 1) / 6)
 
 
 def _planted(
@@ -392,9 +341,3 @@ def _log_gamma(x: Floats) -> tuple[Floats, Floats]:
     y = x + 0.5
     log_y, inverse = np.log(y), (1 / 24) / y
     return y * (log_y - 1) - np.log(x) + (0.9189385332046727 - inverse), log_y + inverse / y - 1 / x
-
-
-@cache
-def _normal_levels() -> Floats:
-    """Quantiles of the standard normal distribution at LEVELS."""
-    return np.array([NormalDist().inv_cdf(float(level)) for level in LEVELS])

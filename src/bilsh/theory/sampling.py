@@ -13,16 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bilsh.errors import InvalidInputError
-from bilsh.theory.hits import (
-    LEVELS,
-    RANKS,
-    EffectiveBits,
-    HitPosterior,
-    HitSample,
-    posterior,
-    rank_place,
-    window_size,
-)
+from bilsh.theory.hit_sample import LEVELS, RANKS, HitSample, rank_place
+from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior, window_size
 from bilsh.types import Floats
 
 __all__ = ["QUERIES", "calibrate", "learn", "sample_sizes"]
@@ -40,18 +32,18 @@ _GAINS, _NOISES, _SHARES = (0.5, 2.0), (0.1, 10.0), (0.05, 1.0)
 
 
 def sample_sizes(n: int, n_bits: int) -> tuple[int, int]:
-    """Queries and items to sample of n descriptors: 400, and 2^21 / n_bits between 1,600 and 16,384.
+    """Queries and items to sample of n descriptors: 400, and 2^21 / n_bits between 2,000 and 16,384.
 
     Hits of short codes come from far, so what a sample tells of them depends on how many items it has; and short
-    codes are cheap. Of few descriptors a quarter are queries.
+    codes are cheap. Queries are items, each without itself.
 
     Examples
     --------
     >>> sample_sizes(10**6, 64), sample_sizes(10**6, 1024), sample_sizes(1000, 64)
-    ((400, 16384), (400, 2048), (250, 750))
+    ((400, 16384), (400, 2048), (400, 1000))
     """
-    queries = min(QUERIES, n // 4)
-    return queries, min(n - queries, int(np.clip(2**21 // n_bits, 1600, 16_384)))
+    items = min(n, int(np.clip(2**21 // n_bits, 2000, 16_384)))
+    return min(QUERIES, items), items
 
 
 def learn(
@@ -122,6 +114,8 @@ def calibrate(
     n_bits: int,
     effective_bits: EffectiveBits,
     sample: HitSample | None = None,
+    *,
+    by_rank: bool = False,
 ) -> HitSample:
     """Learn the correction from hits whose exact distances are known: on the store itself, of its own size.
 
@@ -134,6 +128,9 @@ def calibrate(
         As in :func:`bilsh.theory.hits.posterior`.
     sample : HitSample, optional
         From the fit: its share of the noise and its dimensions are kept.
+    by_rank : bool
+        Keep quantiles for each rank by itself. Then coverage at every rank is exact for queries like these, whatever
+        the model leaves out; it takes some hundred queries. Else ranks share quantiles but for a drift.
 
     Returns
     -------
@@ -149,14 +146,21 @@ def calibrate(
     sample = HitSample.unseen() if sample is None else sample
     z = posterior(f, smallest, background, n_items, n_bits, effective_bits, sample).standardised(p)
     place, drift = rank_place(z.shape[1]), (0.0, 0.0)
+    if by_rank:
+        return replace(sample, drift=drift, levels=np.array([_quantiles(one, len(z)) for one in z.T]))
     if z.shape[1] > 2:
         spread = np.log(np.maximum(z.std(axis=0), 1e-3))
         drift = float(np.polyfit(place, z.mean(axis=0), 1)[0]), float(np.polyfit(place, spread, 1)[0])
-    level = np.sort(((z - drift[0] * place) / np.exp(drift[1] * place)).ravel())
-    # A later query is one of n + 1 alike; the hits of one query are alike too, so n counts queries.
-    at = np.clip(LEVELS + (LEVELS - 0.5) / len(z), 0.0, 1.0) * (len(level) - 1)
-    levels = np.interp(at, np.arange(len(level)), level)
-    return replace(sample, drift=drift, levels=levels)
+    level = (z - drift[0] * place) / np.exp(drift[1] * place)
+    return replace(sample, drift=drift, levels=_quantiles(level.ravel(), len(z))[None])
+
+
+def _quantiles(values: Floats, n_queries: int) -> Floats:
+    """Quantiles at LEVELS for one more query like these: it is one of n + 1, so tails lie a little farther out."""
+    level = np.sort(values)
+    # The hits of one query are alike, so n counts queries.
+    at = np.clip(LEVELS + (LEVELS - 0.5) / n_queries, 0.0, 1.0) * (len(level) - 1)
+    return np.asarray(np.interp(at, np.arange(len(level)), level))
 
 
 def _noise(f: Floats, p: Floats, effective_bits: EffectiveBits) -> tuple[float, float, float]:

@@ -8,7 +8,7 @@ again makes the same segments as one that was left alone.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.images import images
-from bilsh.descriptors.choice import DescriptorChoice, choose_descriptor
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdviceWarning, InvalidInputError
 from bilsh.store import Batch, Store
 from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
 from bilsh.types import Progress, silent
-from bilsh.workflows.describing import make_descriptor
+from bilsh.workflows.describing import descriptor_for, make_descriptor
 from bilsh.workflows.opening import check_ids, check_settings, given_ids, open_addition, open_source
 from bilsh.workflows.queries import check_dimension, open_store
 from bilsh.workflows.resuming import CHOSEN, adopted, position, rows_per_batch, same_settings, same_source
@@ -30,6 +28,10 @@ from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source
 
 FIT_BYTES = 512 << 20
 FIT_IMAGES = 512
+
+Fill = Callable[[Source, Settings, Path, int, Progress], tuple[tuple[str, str], ...]]
+"""Called with the source, the settings, the store, the first item that is not in it, and what tells progress."""
+
 
 DEFAULT = "default"
 """The method that looks at the data and takes kernel or angle codes, see `bilsh advise`."""
@@ -98,6 +100,7 @@ def encode(
     codebook: NDArray[np.float32] | None = None,
     jobs: int = 1,
     progress: Progress = silent,
+    fill: Fill | None = None,
 ) -> Outcome:
     """Encode an array file or a folder of images into a new store, or go on with a run that was cut off.
 
@@ -118,6 +121,9 @@ def encode(
     jobs : int
         Threads. The bits do not depend on it.
     progress : callable, optional
+    fill : callable, optional
+        What encodes the items behind the first so many into the store, instead of this process batch by batch; see
+        :func:`bilsh.distributed.encode`. It gives the images that it skipped.
 
     Returns
     -------
@@ -142,11 +148,11 @@ def encode(
             raise InvalidInputError(
                 f"{store} was begun with another codebook. Leave --codebook out to go on."
             )
-        return _go_on(store, data, begun, jobs, progress, [])
+        return _go_on(store, data, begun, jobs, progress, [], fill)
     notes: list[str] = []
     descriptor = None
     if source.is_dir():
-        choice = _choose_descriptor(source, settings, codebook, progress)
+        choice = descriptor_for(source, settings, codebook, progress)
         descriptor, codebook = choice.descriptor, choice.codebook
         notes += [] if settings.describe != CHOSEN else [" ".join(line.split()) for line in choice.lines()]
         settings = replace(
@@ -161,7 +167,7 @@ def encode(
     book = codebook if isinstance(data, ImageSource) else None
     recipe = Recipe(settings, data.identity(), data.rows, isinstance(data, ImageSource), book)
     write_recipe(store, recipe)
-    return _go_on(store, data, recipe, jobs, progress, notes)
+    return _go_on(store, data, recipe, jobs, progress, notes, fill)
 
 
 def add(
@@ -210,24 +216,6 @@ def add(
         return _outcome(target, store, len(target) - before, written, 0, skipped, [])
 
 
-def _choose_descriptor(
-    source: Path, settings: Settings, codebook: NDArray[np.float32] | None, say: Progress
-) -> DescriptorChoice:
-    name = None if settings.describe == CHOSEN else settings.describe
-    if codebook is not None:
-        name = "vlad"
-    folder = images(source, max_side=settings.max_side)
-    try:
-        return choose_descriptor(
-            folder, name, side=settings.side, centers=settings.centers or None, codebook=codebook,
-            seed=settings.seed, progress=say,
-        )  # fmt: skip
-    except InvalidInputError as error:
-        if name != "vlad":
-            raise
-        raise InvalidInputError(f"{error} (--centers, --codebook, or --describe hog.)") from None
-
-
 def _fitted(data: Source, settings: Settings, notes: list[str], say: Progress) -> Any:
     row_bytes = 4 * int(np.prod(data.item_shape))
     most = FIT_IMAGES if isinstance(data, ImageSource) else max(1000, FIT_BYTES // row_bytes)
@@ -265,7 +253,11 @@ def _create(store: Path, encoder: Any, settings: Settings) -> None:
     Store.create(store, encoder, keep_vectors=settings.keep_vectors).close()  # type: ignore[arg-type]
 
 
-def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress, notes: list[str]) -> Outcome:
+def _go_on(
+    path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress, notes: list[str], fill: Fill | None
+) -> Outcome:
+    if fill is not None:
+        return _filled(path, data, recipe, say, notes, fill)
     step = rows_per_batch(recipe.settings.batch, data.item_shape)
     skipped: list[tuple[str, str]] = []
     with Store.open(path, mode="a", log=False) as store:
@@ -284,6 +276,17 @@ def _go_on(path: Path, data: Source, recipe: Recipe, jobs: int, say: Progress, n
             write_recipe(path, replace(recipe, finished=True))
         added = len(store) - before
         return _outcome(store, path, added, added, begin, skipped, notes)
+
+
+def _filled(path: Path, data: Source, recipe: Recipe, say: Progress, notes: list[str], fill: Fill) -> Outcome:
+    with Store.open(path) as store:
+        begin, before = position(store, recipe, data), len(store)
+    skipped = fill(data, recipe.settings, path, begin, say) if begin < data.rows else ()
+    if not recipe.finished:
+        write_recipe(path, replace(recipe, finished=True))
+    with Store.open(path) as store:
+        added = len(store) - before
+        return _outcome(store, path, added, added, begin, list(skipped), notes)
 
 
 def _batches(data: Source, step: int, skipped: list[tuple[str, str]], say: Progress) -> Iterator[Batch]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.engines import Address, Collection, open_collection
 from bilsh.errors import DataNotFoundError, InvalidInputError
 from bilsh.search.request import Mode
 from bilsh.search.results import Matches, Neighbors
@@ -32,7 +33,7 @@ class Asked:
         Items of the store: find those like them.
     key, id_column : str, optional
         Which array of the query's file, and which column of it names the queries.
-    k, mode, radius, rerank
+    k, mode, radius, rerank, recall
         As in :meth:`bilsh.Store.search`.
     where : path, optional
         File of ids; only these items are searched.
@@ -53,6 +54,7 @@ class Asked:
     where: Path | None = None
     describe: str | None = None
     jobs: int = 1
+    recall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,12 @@ def open_store(path: Path, mode: Literal["r", "a"] = "r") -> Store:
     return Store.open(path, mode)
 
 
+def open_place(address: str, mode: Literal["r", "a"] = "r") -> Store | Collection:
+    """Open codes wherever they are: a directory as a store, any other address as its engine's collection."""
+    where = Address.of(address)
+    return open_store(Path(where.rest), mode) if where.scheme == "store" else open_collection(address, mode)
+
+
 def check_place(path: Path) -> None:
     """Refuse a place where no store can be."""
     if not path.exists():
@@ -79,10 +87,11 @@ def check_place(path: Path) -> None:
         )
 
 
-def ask(store: Store, asked: Asked) -> Found:
+def ask(store: Store | Collection, asked: Asked) -> Found:
     """Search a store; ids in the answer are the caller's."""
     settings: dict[str, Any] = {
         "mode": asked.mode,
+        "recall": asked.recall,
         "radius": asked.radius,
         "rerank": asked.rerank,
         "n_jobs": asked.jobs,
@@ -108,7 +117,7 @@ def ask(store: Store, asked: Asked) -> Found:
     return Found(hits, names)
 
 
-def _check_without_vectors(store: Store, asked: Asked) -> None:
+def _check_without_vectors(store: Store | Collection, asked: Asked) -> None:
     if asked.rerank:
         raise InvalidInputError(
             f"--rerank compares the items themselves, and {store.path} keeps only their codes. Leave it out, or encode "
@@ -122,7 +131,7 @@ def _check_without_vectors(store: Store, asked: Asked) -> None:
 
 
 def query_items(
-    store: Store,
+    store: Store | Collection,
     path: Path,
     key: str | None = None,
     *,
@@ -147,7 +156,7 @@ def query_items(
     return items
 
 
-def _described(store: Store, path: Path, describe: str | None) -> NDArray[Any]:
+def _described(store: Store | Collection, path: Path, describe: str | None) -> NDArray[Any]:
     """Describe a photograph as the store's images were."""
     from bilsh.datasets.files import existing
     from bilsh.datasets.images import SkippedImage
@@ -155,7 +164,7 @@ def _described(store: Store, path: Path, describe: str | None) -> NDArray[Any]:
     from bilsh.workflows.describing import make_descriptor
 
     existing(path)
-    recipe = image_recipe(store)
+    recipe = image_recipe(store) if isinstance(store, Store) else None
     if recipe is None:
         raise InvalidInputError(
             f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
@@ -168,7 +177,7 @@ def _described(store: Store, path: Path, describe: str | None) -> NDArray[Any]:
     return found
 
 
-def _are_codes(store: Store, items: NDArray[Any]) -> bool:
+def _are_codes(store: Store | Collection, items: NDArray[Any]) -> bool:
     """Tell whether queries are codes: bytes, of the length of codes that were made elsewhere."""
     bytes_each = -(-store.n_bits // 8)
     return store.coder.kind == "foreign" and items.dtype == np.uint8 and items.shape[1:] == (bytes_each,)
@@ -208,7 +217,7 @@ def read_ids(path: Path) -> list[Any]:
     return [line for line in lines if line]
 
 
-def parse_ids(store: Store, ids: list[Any]) -> list[Any]:
+def parse_ids(store: Store | Collection, ids: list[Any]) -> list[Any]:
     """Turn ids into what the store uses: integers or strings."""
     if store.id_kind == "str":
         return [str(item) for item in ids]

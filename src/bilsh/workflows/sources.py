@@ -81,7 +81,7 @@ class ArraySource:
     def __init__(
         self, path: Path, key: str | None = None, *, ids: Any = None, id_column: str | None = None
     ) -> None:
-        self.path = path
+        self.path, self.key, self.id_column = path, key, id_column
         self._rows = open_rows(path, key, ids=id_column)
         shape = tuple(int(size) for size in self._rows.shape)
         if len(shape) not in (2, 3) or 0 in shape[1:]:
