@@ -20,8 +20,9 @@ def copy(
         int | None, typer.Option(min=1, help="Items per write; default: by their length.")
     ] = None,
 ) -> None:
-    """Copy codes, ids, metadata and the encoder from one engine to another, and compare both at the end.
+    """Copy a store into another engine, or from one to another.
 
+    Codes, ids, metadata and the encoder go along, and both are compared at the end.
     A copy that was cut off goes on when the same command is run again. Addresses: a directory (a store),
     faiss:file, lance:dir, postgresql://user@host/database?table=codes (also schema=, extension=vector or none),
     milvus://host:19530/name. `bilsh info`, `search`, `delete` and `verify` take them too.
