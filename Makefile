@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MILVUS := .venv-milvus
 NATIVE := CMakeLists.txt $(wildcard src/bilsh/native/*)
 # An editable install knows its modules by name: it is made anew when one is added, moved or removed.
 MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksum | cut -d' ' -f1)
@@ -9,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test lint types tests claims results choices test-slow torture stubs sanitize clang test-arm bench bench-quick clean
+.PHONY: setup demo test test-engines bench-engines lint types tests claims results choices test-slow torture stubs sanitize clang test-arm bench bench-quick clean
 
 setup: $(VENV)/.built
 
@@ -53,6 +54,25 @@ results: setup
 # The table of docs/accuracy.md that judges which encoder is chosen; a quarter of an hour.
 choices: setup
 	$(BIN)/python tests/encoder_choice.py --write docs/accuracy.md
+
+# Every engine for real: FAISS and Lance in process, PostgreSQL with and without pgvector, a Milvus server, Dask. What is
+# needed is installed; the server of Milvus has an environment of its own, whose packages would not suit ours.
+test-engines: setup $(VENV)/.engines $(MILVUS)/.built
+	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) $(BIN)/python -m pytest tests/engines tests/distributed
+
+$(VENV)/.engines: $(VENV)/.deps
+	$(BIN)/python -m pip install --quiet --group engines
+	touch $@
+
+$(MILVUS)/.built: pyproject.toml
+	$(PYTHON) -m venv $(MILVUS)
+	$(MILVUS)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(MILVUS)/bin/python -m pip install --quiet --group milvus-server
+	touch $@
+
+# The tables of docs/scale.md; minutes.
+bench-engines: setup $(VENV)/.engines $(MILVUS)/.built
+	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) PYTHONPATH=tests/engines $(BIN)/python tests/engines/engine_rates.py
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
@@ -104,4 +124,4 @@ $(VENV)/.bench: $(VENV)/.deps
 	touch $@
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) $(MILVUS) build

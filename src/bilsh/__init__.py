@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         lsh_sik,
     )
     from bilsh.engines.addresses import open_collection as open
+    from bilsh.engines.federation import Federation
     from bilsh.estimates.intervals import Estimate, bits_needed, estimate
     from bilsh.projections import Bilinear, Circulant, Dense, Hadamard
     from bilsh.search.exact import top_k, within
@@ -59,6 +60,7 @@ __all__ = [
     "EncoderAdviceWarning",
     "EngineError",
     "Estimate",
+    "Federation",
     "Hadamard",
     "IncompatibleCodesError",
     "Index",
@@ -97,6 +99,7 @@ __all__ = [
 _HOMES = {
     "codes": ("hamming", "pack", "prefix", "unpack"),
     "encoders.estimators": ("AngleEncoder", "KernelEncoder", "encoder_from_bytes", "load_encoder"),
+    "engines.federation": ("Federation",),
     "estimates.intervals": ("Estimate", "bits_needed", "estimate"),
     "encoders.features": ("RandomFourierFeatures",),
     "encoders.presets": (

@@ -38,7 +38,7 @@ def test_help_fits_a_terminal_and_speaks_no_python(name, monkeypatch):
 def test_commands_are_those_of_the_documentation():
     assert list(COMMANDS) == [
         "encode", "add", "search", "delete", "info", "verify", "compact", "backup", "repair", "export", "import",
-        "copy", "index", "graph", "duplicates", "advise", "datasets", "demo", "reproduce", "bench", "view",
+        "copy", "plan", "index", "graph", "duplicates", "advise", "datasets", "demo", "reproduce", "bench", "view",
     ]  # fmt: skip
 
 

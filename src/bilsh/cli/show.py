@@ -139,3 +139,16 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def seconds(value: float) -> str:
+    """Tell a duration in a unit that suits it.
+
+    >>> seconds(0.0042), seconds(75), seconds(8000), seconds(400000)
+    ('4.2 ms', '75 s', '2.2 h', '4.6 days')
+    """
+    for unit, name in ((86_400, "days"), (3600, "h"), (1, "s"), (1e-3, "ms")):
+        if value >= (2 if unit > 1 else 1) * unit:
+            number = value / unit
+            return f"{number:.0f} {name}" if number >= 10 else f"{number:.1f} {name}"
+    return f"{1e6 * value:.0f} µs"

@@ -176,7 +176,7 @@ def create_collection(address: Address, spec: CodeSpec, kind: IdKind) -> LanceCo
         optional("pyarrow", PURPOSE), kind, spec.n_bytes, as_ids([], kind),
         np.empty((0, spec.n_bytes), np.uint8), None,
     )  # fmt: skip
-    dataset = lance.write_dataset(empty, str(path), mode="overwrite")
+    dataset = lance.write_dataset(empty, str(path))
     return LanceCollection(path, dataset, spec, "a")
 
 

@@ -30,6 +30,9 @@ MAX_BITS = 32_768
 MAX_HITS = 16_384
 """Most rows that Milvus gives in one answer."""
 
+SECONDS = 60.0
+"""How long the client tries again before it gives up on a server."""
+
 BATCH = 256 << 10
 """Bytes of codes in one write: the client's time grows with the square of it."""
 
@@ -65,7 +68,7 @@ class MilvusCollection(Collection):
             rows.append({"id": item, "code": codes[row].tobytes(), "metadata": json_value, "note": note})
         self._dirty = True
         with failed(self._place):
-            self._client.upsert(self._place.name, rows)
+            self._client.upsert(self._place.name, rows, timeout=SECONDS)
 
     def _remove(self, ids: Ids) -> int:
         count = 0
@@ -75,13 +78,18 @@ class MilvusCollection(Collection):
             if there:
                 self._dirty = True
                 with failed(self._place):
-                    self._client.delete(self._place.name, filter=one_of(there))
+                    self._client.delete(self._place.name, filter=one_of(there), timeout=SECONDS)
         return count
 
     def _query(self, expression: str, fields: list[str], level: str = "Strong", **more: Any) -> list[Any]:
         with failed(self._place):
             found = self._client.query(
-                self._place.name, filter=expression, output_fields=fields, consistency_level=level, **more
+                self._place.name,
+                filter=expression,
+                output_fields=fields,
+                consistency_level=level,
+                timeout=SECONDS,
+                **more,
             )
         return list(found)
 
@@ -152,7 +160,7 @@ class MilvusCollection(Collection):
                 lists = self._client.search(
                     self._place.name, data=[code.tobytes() for code in codes], anns_field="code", limit=count,
                     filter=expression, search_params={"metric_type": "HAMMING", "params": {}},
-                    consistency_level="Strong",
+                    consistency_level="Strong", timeout=SECONDS,
                 )  # fmt: skip
             return [
                 (
@@ -191,7 +199,7 @@ class MilvusCollection(Collection):
         """Return when the server has sealed what was written."""
         if self._dirty:
             with failed(self._place):
-                self._client.flush(self._place.name)
+                self._client.flush(self._place.name, timeout=SECONDS)
             self._dirty = False
 
     def close(self) -> None:

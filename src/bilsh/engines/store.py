@@ -98,7 +98,7 @@ class StoreCollection(Collection):
 
     def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
         ids = None if where is None else where.ids
-        found = self.search(codes=codes, k=k, mode="hamming", where=ids)
+        found = self.search(codes=codes, k=k, mode="progressive", delta=0.0, where=ids)
         return list(zip(found.ids, found.distances, strict=True))
 
     def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
@@ -194,6 +194,8 @@ def open_collection(address: Address, mode: Mode) -> StoreCollection:
     path = Path(address.rest)
     if not path.exists():
         raise DataNotFoundError(f"there is no store at {path}. Make one with `bilsh encode`.")
+    if path.is_dir() and not Store.exists(path):
+        raise DataNotFoundError(f"{path} holds no bilsh store. Make one with `bilsh encode`.")
     if not path.is_dir():
         raise InvalidInputError(
             f"{path} is a file; a store is a directory, and a FAISS collection is called faiss:{path}."
