@@ -156,7 +156,7 @@ def bench(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="Run this part (encode, ways, hamming, memory, scaling, progressive, store); may be repeated."
+            help="Run this part (encode, ways, hamming, memory, scaling, progressive, store, cells); may be repeated."
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and plots.")] = Path(
