@@ -8,7 +8,7 @@ import bilsh
 
 ROOT = Path(bilsh.__file__).parent
 LAYERS = [
-    {"errors", "_native"},
+    {"errors", "types", "_native"},
     {"validation", "files"},
     {"theory", "codes", "datasets"},
     {"projections", "descriptors"},
@@ -90,9 +90,26 @@ def test_no_imports_in_a_circle():
 
 def test_the_top_level_is_short_and_modules_are_small():
     top = {path.stem for path in ROOT.glob("*.py")}
-    assert top == {"__init__", "errors", "validation", "files", "codes"}
+    assert top == {"__init__", "errors", "types", "validation", "files", "codes"}
     long = {name: n for name, path in modules().items() if (n := len(path.read_text().splitlines())) > 400}
     assert not long
+
+
+def test_types_that_rooms_share_have_one_home():
+    shared = ("Floats", "Values", "Progress")
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.Assign):
+                named = ast.unparse(node.targets[0])
+                assert named not in shared or name == "bilsh.types", f"{name} defines {named} again"
+                alias = ast.unparse(node.value)
+                assert alias != "Callable[[str, int, int], None]" or name == "bilsh.types", f"{name}: {named}"
+
+
+def test_every_room_has_its_tests():
+    tests = Path(__file__).parent
+    rooms = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert all(list((tests / room).glob("test_*.py")) for room in rooms)
 
 
 def test_the_design_page_shows_the_tree_and_these_layers():

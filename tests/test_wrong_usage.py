@@ -18,7 +18,7 @@ from cli.program import bilsh
 
 COMMAND_LINE = [
     ("frobnicate", 2, "Error: No such command 'frobnicate'."),
-    ("encode", 2, "Error: Missing argument 'source'."),
+    ("encode", 2, "Error: Missing argument 'SOURCE'."),
     ("encode x.npy", 2, "Error: Missing option '--output' / '-o'."),
     ("encode nowhere.npy -o s", 1, "error: nowhere.npy does not exist. Check the path."),
     ("encode x.npy -o s --bits 0", 2, "Error: Invalid value for '--bits':..."),
@@ -61,8 +61,8 @@ COMMAND_LINE = [
         1,
         "error: nan.npy: row 3, column 2 (from 0) is NaN. Remove or impute such values first.",
     ),
-    ("encode two.npz -o s", 1, "error: two.npz holds several arrays; choose by key among a, b."),
-    ("encode two.npz -o s --key c", 1, "error: two.npz holds no array 'c'; choose by key among a, b."),
+    ("encode two.npz -o s", 1, "error: two.npz holds several arrays; choose with --key among a, b."),
+    ("encode two.npz -o s --key c", 1, "error: two.npz holds no array 'c'; choose with --key among a, b."),
     ("encode x.npy -o s --key a", 1, "error: x.npy holds a single array: leave out the name 'a'."),
     (
         "encode x.npy -o folder",
@@ -104,7 +104,7 @@ COMMAND_LINE = [
     (
         "encode t.csv -o s",
         1,
-        "error: t.csv: line 2, column name is 'x'; expected a number. Choose columns by key (a,b,c), or name the column of ids.",
+        "error: t.csv: line 2, column name is 'x'; expected a number. Choose columns with --key a,b,c, or name the column of ids with --id-column.",
     ),
     (
         "encode empty -o s",
@@ -123,6 +123,12 @@ COMMAND_LINE = [
         "error: nowhere.npy does not exist or is not a file. Check the path.",
     ),
     ("encode x.npy -o nowhere/deeper/s --batch 0", 2, "Error: Invalid value for '--batch':..."),
+    (
+        "encode x.npy -o s --describe hog",
+        1,
+        "error: x.npy is an array file; --describe, --codebook, --centers, --side and --max-side are for images.",
+    ),
+    ("encode empty -o s --key a", 1, "error: empty is a folder of images; --key is for array files."),
     ("add nowhere x.npy", 1, "error: there is no store at nowhere. Make one with `bilsh encode`."),
     (
         "add x.npy x.npy",
@@ -320,9 +326,24 @@ COMMAND_LINE = [
         1,
         "error: nothing says which encoder made codes.npy: codes of another one would be found by nobody. Give it with --encoder FILE, or say --trust if it is the encoder of store.",
     ),
+    (
+        "import codes.npy -o store --meaning sign",
+        1,
+        "error: --bits and --meaning are for a new store of codes made elsewhere; here the encoder knows both.",
+    ),
+    (
+        "import long.npy -o s --bits 68 --highest-first",
+        1,
+        "error: codes packed highest bit first must fill whole bytes, --bits a multiple of 8; got 68.",
+    ),
+    (
+        "advise empty --key a",
+        1,
+        "error: empty is a folder of images; --key and --id-column are for array files.",
+    ),
     ("advise nowhere.npy", 1, "error: nowhere.npy does not exist or is not a file. Check the path."),
     ("advise one.npy", 1, "error: one.npy has 1 rows; advice needs at least 3."),
-    ("datasets cifar", 2, "Error: Invalid value for 'name': 'cifar' is not one of 'digits', 'mnist'."),
+    ("datasets cifar", 2, "Error: Invalid value for 'NAME': 'cifar' is not one of 'digits', 'mnist'."),
     ("datasets digits -o nowhere/d.npy", 1, "error: the folder nowhere does not exist. Make it first."),
     (
         "reproduce figure9",

@@ -12,12 +12,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
-
-Floats = NDArray[np.float32]
+from bilsh.types import Values
 
 BLOCK_BYTES = 16 << 20
 """Descriptors that need conversion pass the door in blocks of at most this many bytes."""
@@ -124,8 +122,8 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
         raise InvalidTypeError(f"X must hold real numbers; got dtype {X.dtype}.")
     if X.ndim not in (2, 3):
         raise InvalidInputError(
-            f"X must have 2 dimensions (n, d) or 3 (n, d_w, d_v); got shape {X.shape}. "
-            "Reshape your data using X.reshape(1, -1) if it is a single descriptor."
+            f"X must have 2 dimensions (n, d) or 3 (n, d_w, d_v); got shape {X.shape}. Reshape your data using "
+            + ("X.reshape(1, -1) if it is a single descriptor." if X.ndim < 2 else "X.reshape(len(X), -1).")
         )
     if 0 in X.shape[1:]:
         raise InvalidInputError(
@@ -144,7 +142,7 @@ def is_plain(X: Any) -> bool:
     return type(X) is np.ndarray and X.dtype == np.float32 and X.flags.c_contiguous
 
 
-def float32_blocks(X: Any, rows: int | None = None) -> Iterator[tuple[int, Floats]]:
+def float32_blocks(X: Any, rows: int | None = None) -> Iterator[tuple[int, Values]]:
     """Yield (first row, rows as contiguous float32 of shape (rows, d)) over all of X; values are not looked at.
 
     float32 rows that already lie right are passed on as views.
@@ -158,7 +156,7 @@ def float32_blocks(X: Any, rows: int | None = None) -> Iterator[tuple[int, Float
             yield start, np.ascontiguousarray(block.reshape(len(block), d), dtype=np.float32)
 
 
-def finite_blocks(X: Any) -> Iterator[tuple[int, Floats]]:
+def finite_blocks(X: Any) -> Iterator[tuple[int, Values]]:
     """Yield as :func:`float32_blocks` does, and refuse NaN, infinity and numbers too large for float32."""
     for start, block in float32_blocks(X):
         if _native.first_nonfinite(block) >= 0:
@@ -166,7 +164,7 @@ def finite_blocks(X: Any) -> Iterator[tuple[int, Floats]]:
         yield start, block
 
 
-def nonfinite_error(X: Any, start: int, block: Floats) -> InvalidInputError:
+def nonfinite_error(X: Any, start: int, block: Values) -> InvalidInputError:
     """Explain why the rows from ``start`` on, given as float32, cannot be projected."""
     bad = _native.first_nonfinite(block)
     last = start + len(block) - 1

@@ -162,6 +162,7 @@ def test_every_target_speaks_of_a_race_that_is_run(size):
     hamming = [Race("hamming", "", n, bits=c.bits) for c, batches in size.hamming for n in batches]
     memory = [Race("memory", "", 64, d=c.d, k=c.k, m=c.m) for c in size.memory]
     asked = [Race("progressive", case, n) for case in ("MNIST", "clustered", "random") for n in (1, 100)]
+    asked += [Race("cells", str(n), items) for n in (100_000, 1_000_000) for items in (1, 100)]
     for target in targets.TARGETS:
         assert any(map(target.where, [*encode, *ways, *hamming, *memory, *asked, Race("store", "", 1)])), (
             target.what
@@ -229,16 +230,18 @@ def test_the_program_writes_lines_tables_results_and_plots(tmp_path, capsys, mon
 def test_parts_on_request_say_their_goals(tmp_path):
     lines = []
     files = benchmark(
-        "smoke", tmp_path, only=["progressive", "store"], tables=tmp_path / "t.md", say=lines.append
+        "smoke", tmp_path, only=["progressive", "store", "cells"], tables=tmp_path / "t.md", say=lines.append
     )
     told = "\n".join(lines)
     assert "progressive digits, KernelEncoder, 1,024 bits, 1 queries" in told
+    assert "measured recall at a promised .95" in told
     assert "recall of the full scan" in told
     assert "(goal 0.99) met" in told
     assert "ms beyond a plain write" in told
     assert "## Progressive search" in (tmp_path / "t.md").read_text()
     assert "## Store" in (tmp_path / "t.md").read_text()
-    assert len(list(files[0].parent.iterdir())) == 2  # the store that was measured is gone
+    assert "## Cells" in (tmp_path / "t.md").read_text()
+    assert len(list(files[0].parent.iterdir())) == 3  # the store that was measured is gone
     with pytest.raises(InvalidInputError, match="No part is called 'speed'; choose from encode"):
         benchmark("smoke", tmp_path, only=["speed"])
 

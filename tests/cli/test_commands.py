@@ -1,5 +1,6 @@
 """Every command as a user runs it, on arrays."""
 
+import re
 from typing import get_args
 
 import numpy as np
@@ -23,6 +24,15 @@ def test_help_of_every_command_has_an_example_and_the_common_options(name):
     assert f"\n    bilsh {name} " in examples or f"\n    bilsh {name}\n" in examples
     for option in ("--json", "--quiet", "--debug"):
         assert option in text
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_help_fits_a_terminal_and_speaks_no_python(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = CliRunner().invoke(app, [*([name] if name else []), "--help"]).output
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"--\S+ <(?:str|int|float|path|list)", text)
+    assert "..." not in text.partition("Commands:")[2]  # no summary is cut
 
 
 def test_commands_are_those_of_the_documentation():

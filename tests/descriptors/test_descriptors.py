@@ -139,7 +139,7 @@ def test_pixels_are_the_resized_image():
 
 def test_codebook_learns_the_centres_of_sift(folder):
     seen = []
-    book = descriptors.learn_codebook(folder, 8, rng=0, progress=lambda *at: seen.append(at))
+    book = descriptors.learn_codebook(folder, 8, rng=0, progress=lambda what, *at: seen.append(at))
     assert book.shape == (8, 128)
     assert book.dtype == np.float32
     np.testing.assert_array_equal(book, descriptors.learn_codebook(folder, 8, rng=0))
@@ -171,7 +171,7 @@ def test_cached_result_is_equal_mapped_and_reused(folder, codebook, tmp_path, mo
     monkeypatch.setattr(folder_module, "read_gray", None)  # a second run must not read any image
     seen = []
     again = descriptors.describe(
-        folder, descriptor, cache=tmp_path / "cache", progress=lambda *at: seen.append(at)
+        folder, descriptor, cache=tmp_path / "cache", progress=lambda what, *at: seen.append(at)
     )
     assert seen == [(9, 9)]
     for result in (first, again):
@@ -194,7 +194,7 @@ def count_reads(monkeypatch):
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(folder, codebook, tmp_path, monkeypatch):
-    def interrupt(done, total):
+    def interrupt(what, done, total):
         if done == 4:
             raise KeyboardInterrupt
 
@@ -202,7 +202,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(folder, codebook, tmp_path,
     with pytest.raises(KeyboardInterrupt):
         descriptors.describe(folder, descriptor, cache=cache, progress=interrupt)
     calls, seen = count_reads(monkeypatch), []
-    result = descriptors.describe(folder, descriptor, cache=cache, progress=lambda *at: seen.append(at))
+    result = descriptors.describe(folder, descriptor, cache=cache, progress=lambda what, *at: seen.append(at))
     assert len(calls) == 5
     assert seen == [(4, 9), (6, 9), (8, 9), (9, 9)]
     np.testing.assert_array_equal(result.X, descriptors.describe(folder, descriptor).X)
@@ -210,7 +210,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(folder, codebook, tmp_path,
 
 @pytest.mark.parametrize("damage", [b"", b"garbage", None])
 def test_a_damaged_part_is_computed_again(folder, codebook, tmp_path, monkeypatch, damage):
-    def interrupt(done, total):
+    def interrupt(what, done, total):
         if done == 4:
             raise KeyboardInterrupt
 
@@ -265,7 +265,7 @@ def test_several_processes_give_the_same(folder, codebook, tmp_path):
     descriptor, seen = descriptors.Vlad(codebook), []
     one = descriptors.describe(folder, descriptor)
     two = descriptors.describe(
-        folder, descriptor, n_jobs=2, cache=tmp_path / "cache", progress=lambda *at: seen.append(at)
+        folder, descriptor, n_jobs=2, cache=tmp_path / "cache", progress=lambda what, *at: seen.append(at)
     )
     np.testing.assert_array_equal(one.X, two.X)
     assert one.paths == two.paths

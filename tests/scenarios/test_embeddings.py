@@ -33,6 +33,8 @@ def place(tmp_path, X):
 def test_from_a_table_to_neighbours(place, X):
     told = answer("advise", "products.parquet", "--keep-vectors", "--recall", "0.8", cwd=place)
     bits = told["pick"]["n_bits"]
+    words = bilsh("advise", "products.parquet", "--id-column", "sku", "--recall", "0.8", cwd=place).stdout
+    assert words.splitlines()[-1].endswith(" --id-column sku")  # what to run next knows the table
     assert 8 * 4 * X.shape[1] >= bits
 
     done = answer(

@@ -72,10 +72,13 @@ def test_bits_that_are_signs_are_asked_by_values(place, values):
         cosine /= np.linalg.norm(texts[number]) * np.linalg.norm(questions[number])
         # 256 bits tell an angle to about .1; a wrong order of bits would be off by 1.
         assert abs(hit["similarity"] - cosine) < 0.25
+    by_bits = answer("search", "store", "--query", "question_bits.npy", "-k", 1, cwd=place)
+    assert found(by_bits) == [[f"text {i}"] for i in range(20)]  # asked as they were imported
 
 
-def test_they_go_out_as_they_came_in(place):
-    run("import", "bits.npy", "-o", "store", "--ids", "ids.txt", cwd=place)
+@pytest.mark.parametrize("packing", [[], ["--highest-first"]])
+def test_they_go_out_as_they_came_in(place, packing):
+    run("import", "bits.npy", "-o", "store", "--ids", "ids.txt", *packing, cwd=place)
     for form in ("npy", "parquet"):
         run("export", "store", "--to", form, "-o", f"out.{form}", cwd=place)
         told = answer("import", f"out.{form}", "-o", f"again_{form}", cwd=place)

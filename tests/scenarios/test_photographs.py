@@ -3,6 +3,7 @@
 Real photographs are taken where there are any (BILSH_DATA/flickr); generated scenes always run.
 """
 
+import shlex
 import shutil
 
 import numpy as np
@@ -63,7 +64,9 @@ def test_an_export_knows_how_photographs_are_described(photos):
 
 def test_paths_with_spaces_can_be_pasted(photos):
     done = bilsh("encode", "my photos", "-o", "my store", "--bits", 256, "--describe", "hog", cwd=photos)
-    assert done.stdout.splitlines()[-1] == "next: bilsh search 'my store' --query FILE"
+    then = done.stdout.splitlines()[-1]
+    assert then == "next: bilsh search 'my store' --id 00.jpg"
+    assert "rank" in bilsh(*shlex.split(then)[2:], cwd=photos).stdout
 
 
 def test_real_photographs(data_folder, tmp_path):

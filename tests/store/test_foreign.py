@@ -108,3 +108,33 @@ def test_codes_for_an_encoder_need_a_word_about_their_origin(tmp_path):
         store.add_codes(codes, fingerprint=encoder.fingerprint)
         store.add_codes(codes, ids=range(50, 100), fingerprint="unchecked")
         assert len(store) == 100
+
+
+@pytest.mark.parametrize("n_bits", [256, 1024])
+def test_codes_packed_highest_bit_first_are_asked_and_given_back_so(tmp_path, n_bits):
+    values = X[:500, :n_bits]
+    packed = np.packbits(values >= 0, axis=1)  # NumPy's default, and that of most models
+    with bilsh.Store.create(tmp_path / "s", n_bits=n_bits, bits="sign", bitorder="big") as store:
+        store.add_codes(packed[:300])
+        store.add(values[300:])
+    with bilsh.Store.open(tmp_path / "s") as store:
+        np.testing.assert_array_equal(np.vstack([items.codes for items in store.batches()]), packed)
+        for found in (store.search(codes=packed[::50], k=1), store.search(packed[::50], k=1)):
+            assert found.ids[:, 0].tolist() == list(range(0, 500, 50))
+            assert not found.distances.any()
+        for found in (store.search(values[::50], k=1), store.search(query_values=values[::50], k=1)):
+            assert found.ids[:, 0].tolist() == list(range(0, 500, 50))
+            assert not found.distances.any()
+    index = bilsh.Index(packed, bits="sign", bitorder="big")
+    assert not index.search(values[:5], k=1).distances.any()
+    assert not index.search(packed[:5], k=1).distances.any()
+
+
+def test_an_order_of_bits_is_for_whole_bytes_without_an_encoder(tmp_path):
+    with pytest.raises(ValueError, match="multiple of 8; got 12"):
+        bilsh.Store.create(tmp_path / "s", n_bits=12, bitorder="big")
+    with pytest.raises(ValueError, match="bitorder must be one of 'little', 'big'; got 'middle'"):
+        bilsh.Index(CODES, bitorder="middle")
+    encoder = bilsh.AngleEncoder(64, random_state=0).fit(X[:100])
+    with pytest.raises(ValueError, match="the encoder knows"):
+        bilsh.Store.create(tmp_path / "s", encoder, bitorder="big")

@@ -62,7 +62,7 @@ def test_the_choice_says_what_was_measured_and_repeats():
 
 def test_the_choice_is_remembered(tmp_path, monkeypatch):
     X, seen = skewed(600), []
-    choice = choose_encoder(X, 128, cache=tmp_path / "a", progress=lambda *at: seen.append(at))
+    choice = choose_encoder(X, 128, cache=tmp_path / "a", progress=lambda what, *at: seen.append(at))
     assert seen[0] == (0, 6)
     assert seen[-1] == (6, 6)
     assert seen == sorted(seen)

@@ -54,6 +54,8 @@ def test_ids_of_a_column(tmp_path, X, form, kind):
     with Store.open(tmp_path / "store") as store:
         code = store.get([ids[7]]).codes
         np.testing.assert_array_equal(code, store.encoder.transform(X[7:8]))
+    again = add(tmp_path / "store", path, id_column=name, upsert=True)
+    assert (again.added, again.written) == (0, 300)
 
 
 @pytest.mark.parametrize("kind", ["integers", "names"])

@@ -41,6 +41,15 @@ def test_reranked_hits_are_in_the_order_of_exact_distances(store, X, radius):
             assert all(radius is None or hit.distance <= radius for hit in hits)
 
 
+def test_a_table_of_queries_names_them(store, X, tmp_path):
+    rows = [f"q{row}," + ",".join(map(repr, X[row].tolist())) for row in (7, 60)]
+    (tmp_path / "q.csv").write_text(",".join(["name", *map(str, range(X.shape[1]))]) + "\n" + "\n".join(rows))
+    with open_store(store) as opened:
+        found = ask(opened, Asked(query=tmp_path / "q.csv", id_column="name", k=1))
+    assert found.queries == ["q7", "q60"]
+    assert found.hits.ids[:, 0].tolist() == [7, 60]
+
+
 def test_where_keeps_to_some_items_and_tells_what_is_not_there(named, X):
     named.with_name("some.txt").write_text("item 1\nitem 2\nnever\n")
     with open_store(named) as opened:

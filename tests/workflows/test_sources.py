@@ -1,5 +1,7 @@
 """Sources that are read piece by piece give the same rows as the whole."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,24 @@ def test_methods_by_name(tmp_path, method):
     done = encode(tmp_path / "x.npy", tmp_path / "s", Settings(bits=20, method=method, oversampling=m))
     assert done.encoder == ("angle" if "angle" in method else "kernel")
     assert done.items == 103
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"describe": "hog"}, "x.npy is an array file; --describe, --codebook"),
+        ({"max_side": 100}, "x.npy is an array file; --describe, --codebook"),
+        ({"key": "v", "folder": True}, "is a folder of images; --key is for array files"),
+        (
+            {"describe": "hog", "centers": 8, "folder": True},
+            "--centers belongs to --describe vlad; got 'hog'",
+        ),
+        ({"describe": "vlad", "side": 8, "folder": True}, "--side belongs to hog-color, hog and pixels"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(tmp_path, settings, message):
+    np.save(tmp_path / "x.npy", X)
+    source = tmp_path if settings.pop("folder", False) else tmp_path / "x.npy"
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
+        encode(source, tmp_path / "s", Settings(bits=32, **settings))
+    assert not (tmp_path / "s").exists()

@@ -15,15 +15,13 @@ from typing import Any
 
 import numpy as np
 import scipy.fft
-from numpy.typing import NDArray
 from sklearn.kernel_approximation import RBFSampler
 
 import bilsh
 from bilsh.benchmark.measure import Contestant
+from bilsh.codes import Codes
 from bilsh.projections.base import SIGNS
-
-Floats = NDArray[np.float32]
-Codes = NDArray[np.uint8]
+from bilsh.types import Values
 
 FIT_ROWS = 4
 """Encoders are fitted on so few rows: the bandwidth is given, and fitting is not what is timed."""
@@ -65,7 +63,7 @@ class EncodeCase:
         return float(np.sqrt(self.d))
 
 
-def descriptors(shape: tuple[int, int], n: int) -> Floats:
+def descriptors(shape: tuple[int, int], n: int) -> Values:
     """Standard normal descriptors (n, d_w, d_v), the same in every run."""
     return np.random.default_rng(7).standard_normal((n, *shape), dtype=np.float32)
 
@@ -96,7 +94,7 @@ def dense_encoder(shape: tuple[int, int], k: int) -> Any:
     return fitted(encoder, shape)
 
 
-def run_encoder(encoder: Any, X: Floats, threads: int) -> Callable[[], Codes]:
+def run_encoder(encoder: Any, X: Values, threads: int) -> Callable[[], Codes]:
     """Encode through the public API, checks at the door included."""
     encoder = copy.copy(encoder)
     encoder.n_jobs = threads
@@ -116,7 +114,7 @@ def reduced_flops(encoder: Any) -> float:
 # -- literal Algorithm 1 -----------------------------------------------------------------------------
 
 
-def literal(encoder: Any, X: Floats) -> Callable[[], Codes]:
+def literal(encoder: Any, X: Values) -> Callable[[], Codes]:
     """Algorithm 1 as printed: all m^2 k values, cosine, comparison, then the subset I; a batch at a time."""
     left = np.ascontiguousarray(encoder.left_weights_.T)
     right = encoder.right_weights_ / np.float32(encoder.bandwidth_)
@@ -138,7 +136,7 @@ def literal(encoder: Any, X: Floats) -> Callable[[], Codes]:
     return run
 
 
-def selected_pairs(encoder: Any, X: Floats) -> Callable[[], Codes]:
+def selected_pairs(encoder: Any, X: Values) -> Callable[[], Codes]:
     """Write it well in NumPy: selected pairs only, one product per left vector, no cosine."""
     left = np.ascontiguousarray(encoder.left_weights_.T)
     right = encoder.right_weights_ / np.float32(2 * np.pi * encoder.bandwidth_)
@@ -163,7 +161,7 @@ def selected_pairs(encoder: Any, X: Floats) -> Callable[[], Codes]:
 # -- dense and structured peers ------------------------------------------------------------------------
 
 
-def dense(encoder: Any, X: Floats) -> Callable[[], Codes]:
+def dense(encoder: Any, X: Values) -> Callable[[], Codes]:
     """LSH-SIK (eq. 4) in NumPy: one large product, cosine, comparison."""
     weights = np.ascontiguousarray(encoder.weights_ / np.float32(encoder.bandwidth_))
     offsets, thresholds = encoder.offsets_.astype(np.float32), encoder.thresholds_.astype(np.float32)
@@ -171,7 +169,7 @@ def dense(encoder: Any, X: Floats) -> Callable[[], Codes]:
     return lambda: np.packbits(np.cos(rows @ weights + offsets) + thresholds >= 0, axis=1, bitorder="little")
 
 
-def rbf_sampler(encoder: Any, X: Floats) -> Callable[[], Codes]:
+def rbf_sampler(encoder: Any, X: Values) -> Callable[[], Codes]:
     """Features of scikit-learn's RBFSampler with the weights of our dense encoder, then the comparison."""
     rows = X.reshape(len(X), -1)
     sampler = RBFSampler(gamma=0.5, n_components=1, random_state=0).fit(rows[:1])
@@ -182,7 +180,7 @@ def rbf_sampler(encoder: Any, X: Floats) -> Callable[[], Codes]:
     return lambda: np.packbits(sampler.transform(rows) >= least, axis=1, bitorder="little")
 
 
-def faiss_lsh(X: Floats, k: int) -> Callable[[], Codes]:
+def faiss_lsh(X: Values, k: int) -> Callable[[], Codes]:
     """Sign codes of FAISS after a random rotation."""
     import faiss
 
@@ -191,7 +189,7 @@ def faiss_lsh(X: Floats, k: int) -> Callable[[], Codes]:
     return lambda: index.sa_encode(rows)
 
 
-def circulant_fft(X: Floats, k: int, bandwidth: float) -> Callable[[], Codes]:
+def circulant_fft(X: Values, k: int, bandwidth: float) -> Callable[[], Codes]:
     """Kernel codes of circulant projections by SciPy's float32 FFT, in as many blocks of d bits as k needs."""
     rows = X.reshape(len(X), -1)
     d = rows.shape[1]
@@ -232,7 +230,7 @@ def extrapolated(run: Callable[[], Any], part: int, whole: int, what: str) -> di
     return {"run": run, "scale": whole / part, "note": note}
 
 
-def dense_field(case: EncodeCase, X: Floats, threads: int) -> list[Contestant]:
+def dense_field(case: EncodeCase, X: Values, threads: int) -> list[Contestant]:
     """Dense peers and our own dense encoder, all with the same weights; on a slice of the bits if they are large."""
     k = min(case.k, max(64, DENSE_BYTES // (4 * case.d) // 64 * 64))
     encoder = dense_encoder(case.shape, k)
@@ -247,7 +245,7 @@ def dense_field(case: EncodeCase, X: Floats, threads: int) -> list[Contestant]:
     ]
 
 
-def literal_field(case: EncodeCase, X: Floats, threads: int, longest: float) -> list[Contestant]:
+def literal_field(case: EncodeCase, X: Values, threads: int, longest: float) -> list[Contestant]:
     """NumPy, as printed and as well as it can be written."""
     part = literal_part(case, len(X), longest)
     runs = {LITERAL: literal(ours(case), X[:part]), SELECTED: selected_pairs(ours(case), X[:part])}
@@ -257,13 +255,13 @@ def literal_field(case: EncodeCase, X: Floats, threads: int, longest: float) -> 
     ]
 
 
-def our_field(case: EncodeCase, X: Floats, threads: int) -> Contestant:
+def our_field(case: EncodeCase, X: Values, threads: int) -> Contestant:
     """Enter BLSH-SIK with its operations counted."""
     encoder = ours(case)
     return Contestant(OURS, run_encoder(encoder, X, threads), threads, reduced_flops(encoder) * len(X))
 
 
-def faiss_field(case: EncodeCase, X: Floats, threads: int) -> Contestant:
+def faiss_field(case: EncodeCase, X: Values, threads: int) -> Contestant:
     """FAISS IndexLSH, where it is installed and usable."""
     if find_spec("faiss") is None:
         return Contestant(FAISS_LSH, None, threads, note="not installed: pip install faiss-cpu")

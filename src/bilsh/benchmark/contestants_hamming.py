@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 import bilsh
 from bilsh.benchmark.contestants_encode import extrapolated, part_of
 from bilsh.benchmark.measure import Contestant
+from bilsh.codes import Codes
 
-Codes = NDArray[np.uint8]
 Found = tuple[NDArray[Any], NDArray[Any]]
 Scan = Callable[[Codes, int], Callable[[], Found]]
 """A search made ready for stored codes: (queries, threads) -> what the clock runs."""

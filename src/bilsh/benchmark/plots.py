@@ -42,3 +42,34 @@ def draw(timings: Sequence[Timing], path: Path) -> bool:
         axes.legend(fontsize=8)
     figure.savefig(path, dpi=100)
     return True
+
+
+def draw_cells(timings: Sequence[Timing], path: Path) -> bool:
+    """Draw time per query against the number of items, alone and in batches; say whether it was possible."""
+    own = [t for t in timings if t.section == "cells" and t.seconds is not None]
+    if not own or find_spec("matplotlib") is None:
+        return False
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    for items, axes in zip(
+        sorted({t.items for t in own}), figure.subplots(1, 2, sharey=True).flat, strict=False
+    ):
+        for contestant in dict.fromkeys(t.contestant for t in own):
+            points = [
+                (int(t.case), 1e3 * (t.seconds or 0) / items)
+                for t in own
+                if t.contestant == contestant and t.items == items
+            ]
+            if points:
+                ours = contestant in ("cells", "progressive", "full scan")
+                axes.plot(
+                    *zip(*points, strict=True), marker="o", label=contestant, linestyle="-" if ours else "--"
+                )
+        title = "one query at a time" if items == 1 else f"{items} queries together"
+        axes.set(xscale="log", yscale="log", xlabel="items", title=title)
+        axes.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("ms per query")
+    figure.axes[0].legend(fontsize=8)
+    figure.savefig(path, dpi=100)
+    return True

@@ -9,9 +9,9 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
+from bilsh.benchmark import cells, limits, machine, memory, plots, progressive, report, storing, targets
 from bilsh.benchmark import contestants_encode as enc
 from bilsh.benchmark import contestants_hamming as ham
-from bilsh.benchmark import limits, machine, memory, plots, progressive, report, storing, targets
 from bilsh.benchmark.measure import Contestant, Timing, race
 from bilsh.benchmark.sizes import SIZES, Size
 from bilsh.benchmark.targets import Check, Race
@@ -20,8 +20,8 @@ from bilsh.errors import InvalidInputError
 SECTIONS = ("encode", "ways", "hamming", "memory", "scaling")
 """What a run measures unless it is told otherwise."""
 
-ON_REQUEST = ("progressive", "store")
-"""Parts that need MNIST and 5 GB of memory, and 2.5 GB of disk: only when they are named."""
+ON_REQUEST = ("progressive", "store", "cells")
+"""Parts that need MNIST, much memory and time, or 2.5 GB of disk: only when they are named."""
 
 
 @dataclass(slots=True)
@@ -189,8 +189,9 @@ def run(
                 for where, timings in races[section](size)
             )
             _take(results, found, say, absent)
-        elif section == "progressive":
-            _take(results, progressive.races(size), say, absent)
+        elif section in ("progressive", "cells"):
+            races_of = progressive.races if section == "progressive" else cells.races
+            _take(results, races_of(size), say, absent)
         elif section == "memory":
             for where, name, megabytes in memory_checks(size):
                 ours = name == enc.OURS
@@ -249,6 +250,8 @@ def benchmark(
     picture = output / f"{chosen.name}-scaling.png"
     drawn = plots.draw(results.timings, picture)
     files += [picture] if drawn else []
+    growth = output / f"{chosen.name}-cells.png"
+    files += [growth] if plots.draw_cells(results.timings, growth) else []
     if tables is not None:
         link = Path(os.path.relpath(picture, tables.parent)).as_posix() if drawn else None
         tables.write_text(report.markdown(results, link))

@@ -20,6 +20,8 @@ from bilsh.benchmark.targets import MEMORY, SPEEDUP, Check, Race
 if TYPE_CHECKING:
     from bilsh.benchmark.program import Results
 
+PEERS = ("FAISS BinaryIVF", "FAISS BinaryHNSW", "usearch HNSW")
+BUILDS = tuple(f"build seconds, {name}" for name in ("cells", *PEERS))
 COLUMNS = {
     targets.ENCODE: (
         enc.LITERAL,
@@ -42,6 +44,7 @@ COLUMNS = {
     ),
     targets.HAMMING: (ham.FAISS, ham.USEARCH, ham.NUMKONG, ham.NUMPY, BANDWIDTH, SPEEDUP),
     targets.PROGRESSIVE: (targets.RECALL, targets.FULL_SCAN, ham.FAISS),
+    targets.CELLS: (targets.CELLS_RECALL, targets.FULL_SCAN, targets.PROGRESSIVE, *PEERS, *BUILDS),
 }
 
 TITLES = {
@@ -59,6 +62,11 @@ TITLES = {
         "Hamming scan, 50 nearest",
         "Time of the others over ours; *bandwidth* is the number of bytes compared per second over the bytes per "
         "second that can be read (above 1 with many queries, because each byte read serves several of them).",
+    ),
+    targets.CELLS: (
+        "Cells",
+        "Time of others over that of cells at a promised recall of .95, by the number of items; others are set to that "
+        "recall. Then seconds to build each.",
     ),
     targets.PROGRESSIVE: (
         "Progressive search, 10 nearest",
@@ -98,10 +106,11 @@ def heading(machine: dict[str, Any], size: str) -> str:
 
 def lines(race: Race, timings: Sequence[Timing], checks: Sequence[Check]) -> Iterator[str]:
     """One line per number of threads."""
-    unit = "queries" if race.section in (targets.HAMMING, targets.PROGRESSIVE) else "items"
+    asks = race.section in (targets.HAMMING, targets.PROGRESSIVE, targets.CELLS)
+    unit = "queries" if asks else "items"
     for threads in sorted({c.threads for c in checks}):
         own = [c for c in checks if c.threads == threads]
-        ours = (enc.OURS, targets.PROGRESSIVE)
+        ours = (enc.OURS, targets.CELLS if race.section == targets.CELLS else targets.PROGRESSIVE)
         spread = max(t.spread for t in timings if t.contestant in ours and t.threads == threads)
         start = f"{race.section} {race.case}, {race.items} {unit}, {threads} thread{'s' * (threads > 1)}"
         parts = [f"{c.against} {verdict(c)}" for c in own]

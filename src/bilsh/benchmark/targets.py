@@ -22,7 +22,8 @@ AT_MOST = (MEMORY, ADD, OPEN)
 """Goals that must not be exceeded; all others must be reached."""
 
 ENCODE, WAYS, HAMMING, MEMORY_SECTION = "encode", "ways", "hamming", "memory"
-PROGRESSIVE, STORE = "progressive", "store"
+PROGRESSIVE, STORE, CELLS = "progressive", "store", "cells"
+CELLS_RECALL = "measured recall at a promised .95"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,25 @@ TARGETS = (
         FULL_SCAN,
         0.9,
         lambda r: r.section == PROGRESSIVE and "random" in r.case,
+    ),
+    Target("cells: recall that was promised, less .01", CELLS_RECALL, 0.94, lambda r: r.section == CELLS),
+    Target(
+        "cells, one query, against FAISS BinaryIVF of the same recall",
+        "FAISS BinaryIVF",
+        0.5,
+        lambda r: r.section == CELLS and r.items == 1 and r.case == "100000",
+    ),
+    Target(
+        "cells, one query of 10^6 and more items, against FAISS BinaryIVF of the same recall",
+        "FAISS BinaryIVF",
+        1,
+        lambda r: r.section == CELLS and r.items == 1 and int(r.case) >= 1_000_000,
+    ),
+    Target(
+        "cells, 100 queries, against FAISS BinaryIVF of the same recall",
+        "FAISS BinaryIVF",
+        3,
+        lambda r: r.section == CELLS and r.items == 100 and int(r.case) >= 100_000,
     ),
     Target("durable add of 10,000 x 4,096 bits", ADD, 50, lambda r: r.section == STORE),
     Target("opening 1 GB", OPEN, 100, lambda r: r.section == STORE),

@@ -28,6 +28,17 @@ LIKE_RANDOM = "like random pairs"
 """Mark of hits that do not stand out."""
 
 
+def question(path: Path) -> str:
+    """Return a command that asks a store about its first item."""
+    from bilsh.workflows.queries import open_store
+
+    with open_store(path) as store:
+        first = next((items.ids[0] for items in store.batches(1)), None)
+    if first is None:
+        return f"bilsh info {show.shell(path)}"
+    return f"bilsh search {show.shell(path)} --id {show.shell(first)}"
+
+
 def when(seconds: int | None) -> str:
     """Return a time in the local zone."""
     return "?" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
@@ -208,7 +219,7 @@ def describe_store(path: Path) -> Answer:
             ("fingerprint", data["fingerprint"][:16]),
             ("ids", {"int": "integers", "str": "names"}.get(str(data["ids"]), "none yet")),
             ("vectors", data["keep_vectors"] or "not kept"),
-            ("on disk", f"{show.size(disk)} in {data['segments']} segments"),
+            ("on disk", f"{show.size(disk)} in {data['segments']} segment" + "s" * (data["segments"] != 1)),
             ("version", f"{data['version']} (kept: {', '.join(map(str, data['versions']))})"),
             *([("source", data["source"])] if recipe else []),
             *([("images by", data["described_by"])] if data["described_by"] else []),

@@ -11,7 +11,7 @@ from bilsh.cli import show
 from bilsh.cli.options import Commands, IdFile, Place, StorePath
 from bilsh.cli.progress import Progress
 from bilsh.cli.words import for_users
-from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.errors import DataNotFoundError
 
 MEANINGS = {"unknown": None, "sign": "sign", "rotation": "sign of a rotation"}
 
@@ -34,7 +34,9 @@ def verify(
         bool, typer.Option("--quick", help="Check sizes and headers only, not every byte.")
     ] = False,
 ) -> None:
-    """Check that every byte of a store is as it was written; exit code 3 names what is damaged.
+    """Check that every byte of a store is as it was written.
+
+    Damage is named, and is exit code 3.
 
     In an engine, which has its own checksums, every item is read once and counted.
 
@@ -115,7 +117,9 @@ def backup(
         typer.Option("--link", help="Hard-link files instead of copying them: quick, but damage is shared."),
     ] = False,
 ) -> None:
-    """Copy a store while others write to it; every copied byte is checked, and only what is new is copied.
+    """Copy a store while others write to it.
+
+    Every copied byte is checked; what an earlier backup has is not copied again.
 
     \b
     Examples:
@@ -146,7 +150,9 @@ def repair(
         Path | None, typer.Option(metavar="NEW", help="Make a new store of the segments that are whole.")
     ] = None,
 ) -> None:
-    """Bring a damaged store back to life; without options, read every byte and tell what there is.
+    """Bring a damaged store back to life.
+
+    Without options every byte is read, to tell which versions there are and which of them are whole.
 
     --to-version goes back to an earlier version, after checking every byte of it. --drop-damaged keeps the items
     of the newest version that are whole; the damaged store stays beside the new one, and the ids that were lost
@@ -154,7 +160,7 @@ def repair(
 
     \b
     Examples:
-      bilsh repair store/                  which versions there are, and which are whole
+      bilsh repair store/
       bilsh repair store/ --to-version 7
       bilsh repair store/ --drop-damaged
       bilsh repair store/ --salvage new/
@@ -192,7 +198,7 @@ def _salvage(store: Path, new: Path) -> Found:
 def _go_back(store: Path, version: int) -> Found:
     from bilsh.store import Store
 
-    _check_kept(version, _kept(store))
+    _check_store(store)
     newest = Store.repair(store, version)
     return {"version": newest, "from": version}, [f"version {newest} has the content of version {version}"]
 
@@ -200,7 +206,7 @@ def _go_back(store: Path, version: int) -> Found:
 def _drop_damaged(store: Path) -> Found:
     from bilsh.workflows.rescue import drop_damaged
 
-    _kept(store)
+    _check_store(store)
     with Progress() as progress:
         done = drop_damaged(store, progress=progress)
     lines = [
@@ -218,7 +224,7 @@ def _check_versions(store: Path) -> Found:
     from bilsh.cli.answers import when
     from bilsh.workflows.rescue import check_versions
 
-    _kept(store)
+    _check_store(store)
     versions = check_versions(store)
     rows = [
         (v.version, when(v.time), "?" if v.items is None else f"{v.items:,}", for_users(v.problem or "ok"))
@@ -228,21 +234,13 @@ def _check_versions(store: Path) -> Found:
     return {"versions": [asdict(v) for v in versions]}, lines
 
 
-def _kept(store: Path) -> list[int]:
+def _check_store(store: Path) -> None:
     from bilsh.store import Store
 
-    kept = [version.version for version in Store.versions(store)]
-    if not kept:
+    if not Store.versions(store):
         raise DataNotFoundError(
             f"{store} holds no version of a store. Where its segments are still there, --salvage may save them."
         )
-    return kept
-
-
-def _check_kept(version: int, kept: list[int]) -> None:
-    if version not in kept:
-        why = "is no longer kept" if 0 < version < max(kept) else "never was"
-        raise InvalidInputError(f"version {version} {why}; there are {', '.join(map(str, kept))}.")
 
 
 def export(
@@ -256,7 +254,7 @@ def export(
         bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, instead of stopping.")
     ] = False,
 ) -> None:
-    """Write all codes and ids (fvecs: the kept vectors) for other programs.
+    """Write codes and ids, or kept vectors, for other programs.
 
     Beside them are put the encoder, checksums and, for stores of images, what describes a photograph.
 
@@ -269,7 +267,8 @@ def export(
     from bilsh.workflows.exports import export_codes
     from bilsh.workflows.queries import open_store
 
-    target = output or store.resolve().with_suffix(SUFFIX[to])
+    beside = store if store.name else store.resolve()
+    target = output or beside.with_name(beside.name + SUFFIX[to])
     with open_store(store) as opened, Progress() as progress:
         done = export_codes(opened, target, to, overwrite=force, skip_damaged=skip_damaged, progress=progress)
     what = "vectors" if to == "fvecs" else f"codes of {done.bits:,} bits"
@@ -313,7 +312,9 @@ def import_(
         typer.Option("--trust", help="The codes are those of the store's encoder, though no file says so."),
     ] = False,
 ) -> None:
-    """Put ready codes into a store, all of them or none: what `bilsh export` wrote, or codes made elsewhere.
+    """Put ready codes into a store: all of them, or none.
+
+    They are what `bilsh export` wrote, or codes made elsewhere.
 
     Do not import .faiss files from strangers: FAISS trusts its files.
 
@@ -321,20 +322,24 @@ def import_(
     Examples:
       bilsh import photos.faiss -o store/
       bilsh import codes.npy -o store/ --encoder my.encoder
-      bilsh import model_bits.npy -o store/ --ids ids.txt --meaning sign --highest-first
+      bilsh import bits.npy -o store/ --ids ids.txt --meaning sign
     """
+    from bilsh.cli.answers import question
     from bilsh.workflows.imports import import_codes
 
     with Progress() as progress:
         done = import_codes(
             source, output, encoder=encoder, ids=ids, n_bits=bits, bits=MEANINGS[meaning],
-            highest_first=highest_first, trust=trust, progress=progress,
+            bitorder="big" if highest_first else None, trust=trust, progress=progress,
         )  # fmt: skip
     for message in done.notes:
         show.note(f"note: {message}")
     show.result(
         {"items": done.items, "bits": done.bits, "store": str(output), "checked": done.checked},
-        [f"{done.items:,} codes of {done.bits:,} bits added to {show.clean(output)}"],
+        [
+            f"{done.items:,} codes of {done.bits:,} bits added to {show.clean(output)}",
+            f"next: {question(output)}",
+        ],
     )
 
 

@@ -24,8 +24,9 @@ def index(
     ] = None,
     jobs: Jobs = 1,
 ) -> None:
-    """Put the items of a store into cells, so that `bilsh search --recall` reads only those near a query.
+    """Put the items of a store into cells, for search --recall.
 
+    A search then reads only cells near the query.
     All or nothing: interrupted, it leaves the store as it was. Fewer than 10,000 items are read as a whole as quickly
     and get no cells unless their number is given.
 
@@ -57,8 +58,9 @@ def graph(
     force: Force = False,
     jobs: Jobs = 1,
 ) -> None:
-    """Write the nearest neighbours of every item by their codes: ids, neighbors and distances.
+    """Write the nearest neighbours of every item by their codes.
 
+    The arrays are ids, neighbors and distances.
     Works piece by piece: a run that was cut off goes on when the same command is run again.
 
     \b
@@ -90,8 +92,9 @@ def duplicates(
     force: Force = False,
     jobs: Jobs = 1,
 ) -> None:
-    """Write all pairs of items whose codes differ in few bits: a, b and distances. Exact, and quicker with cells.
+    """Write all pairs of items whose codes differ in few bits.
 
+    The arrays are a, b and distances. Exact, and quicker with cells.
     Works piece by piece: a run that was cut off goes on when the same command is run again.
 
     \b

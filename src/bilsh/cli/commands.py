@@ -29,8 +29,8 @@ app = typer.Typer(
 \b
 Start here:
   bilsh demo                              the five-minute story, offline
-  bilsh encode photos/ -o store/          your own images (or x.npy, .parquet, .csv, .h5, .fvecs)
-  bilsh search store/ --query photo.jpg   what looks like it, and how sure that is
+  bilsh encode photos/ -o store/          your own images, or an array file
+  bilsh search store/ --query photo.jpg   what looks like it, and how sure
   bilsh view store/                       the same in your browser
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 damaged data.""",

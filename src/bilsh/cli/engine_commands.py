@@ -20,8 +20,9 @@ def copy(
         int | None, typer.Option(min=1, help="Items per write; default: by their length.")
     ] = None,
 ) -> None:
-    """Copy codes, ids, metadata and the encoder from one engine to another, and compare both at the end.
+    """Copy a store into another engine, or from one to another.
 
+    Codes, ids, metadata and the encoder go along, and both are compared at the end.
     A copy that was cut off goes on when the same command is run again. Addresses: a directory (a store),
     faiss:file, lance:dir, postgresql://user@host/database?table=codes (also schema=, extension=vector or none),
     milvus://host:19530/name. `bilsh info`, `search`, `delete` and `verify` take them too.
@@ -72,14 +73,15 @@ def plan(
         bool, typer.Option("--measure", help="Measure again, though rates are known.")
     ] = False,
 ) -> None:
-    """Tell what it takes to keep and search so many codes: memory, disk, machines, times, for every engine.
+    """Tell what it takes to keep and search so many codes.
 
+    Memory, disk, machines and times, for every engine.
     Rates are measured on this machine the first time (about a minute), and kept; the assumptions are printed.
 
     \b
     Examples:
       bilsh plan --items 1e9 --bits 4096 --recall .95
-      bilsh plan --items 1e8 --bits 1024 --measure --engine 'postgresql://me@db/photos?table=measured'
+      bilsh plan --items 1e8 --bits 1024 --engine 'postgresql://me@db/photos'
     """
     import tempfile
     from dataclasses import asdict

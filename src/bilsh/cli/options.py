@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
+from typer.models import ArgumentInfo
 
 from bilsh.cli.show import switches
 
@@ -45,6 +46,9 @@ OwnFunction = Annotated[
 
 Commands = dict[str, Callable[..., None]]
 
+PLACES = {Path: "PATH", int: "N", float: "X", str: "TEXT"}
+"""What stands for a value of a type in the help."""
+
 
 def common(name: str, command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options --json, --quiet and --debug, and let them act before it runs."""
@@ -56,6 +60,8 @@ def common(name: str, command: Callable[..., None]) -> Callable[..., None]:
 
     own = {"json": Json, "quiet": Quiet, "debug": Debug}
     signature = inspect.signature(command, eval_str=True)
+    for parameter in signature.parameters.values():
+        _name_value(parameter)
     parameters = [
         *signature.parameters.values(),
         *(
@@ -66,3 +72,13 @@ def common(name: str, command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {**command.__annotations__, **own}
     return run
+
+
+def _name_value(parameter: inspect.Parameter) -> None:
+    """Let the help say N or PATH where the parser would show the words of Python."""
+    kind, info = get_args(parameter.annotation)
+    if info.metavar is None and isinstance(info, ArgumentInfo):
+        info.metavar = parameter.name.upper()
+    elif info.metavar is None:
+        kinds = {inner for part in (get_args(kind) or (kind,)) for inner in (get_args(part) or (part,))}
+        info.metavar = next((place for type_, place in PLACES.items() if type_ in kinds), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -24,7 +24,14 @@ def encode(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="STORE", help="Directory of the store.")],
     bits: Annotated[int, typer.Option(min=1, help="Length of a code.")] = 4096,
-    method: Annotated[Method, typer.Option(help="How codes are made; default: by the data.")] = "default",
+    method: Annotated[
+        Method,
+        typer.Option(
+            metavar="METHOD",
+            help="default measures whether kernel or angle codes find more; "
+            f"or {', '.join(get_args(Method)[1:-1])} or {get_args(Method)[-1]}.",
+        ),
+    ] = "default",
     oversampling: Annotated[
         int | None, typer.Option(min=1, help="m of Algorithm 1 (bilinear methods); 5 in the paper.")
     ] = None,
@@ -74,8 +81,9 @@ def encode(
       bilsh encode x.npy -o store/ --keep-vectors --ids names.txt
       bilsh encode table.csv -o store/ --id-column sku
       bilsh encode large.npy -o store/ --cluster dask://scheduler:8786
-      bilsh encode glove.hdf5 --key train -o store/ --method blsh-sik --oversampling 5
+      bilsh encode glove.hdf5 --key train -o store/ --method blsh-sik
     """
+    from bilsh.cli.answers import question
     from bilsh.datasets.files import read_npy
     from bilsh.store.recipe import Settings
     from bilsh.workflows import ingest
@@ -98,7 +106,7 @@ def encode(
             source, output, settings,
             ids=ids, id_column=id_column, codebook=centres, jobs=jobs, progress=progress, fill=fill,
         )  # fmt: skip
-    _show_added(done, f"bilsh search {show.shell(output)} --query FILE")
+    _show_added(done, question(output))
 
 
 def add(
@@ -180,10 +188,11 @@ def search(
         Path | None, typer.Option(help="Also write a page with the answer, and thumbnails of images.")
     ] = None,
     key: Key = None,
+    id_column: IdColumn = None,
     describe: OwnFunction = None,
     jobs: Jobs = 1,
 ) -> None:
-    """Find the nearest items, with the similarity that their codes tell and its 95 % interval.
+    """Find the nearest items, how similar they are, and how sure.
 
     \b
     Examples:
@@ -203,8 +212,9 @@ def search(
         check_folder(html)
     with queries.open_place(store) as opened:
         asked = queries.Asked(
-            query=query, key=key, ids=None if id_ is None else [id_], k=k, mode=mode, recall=recall, radius=radius,
-            rerank=rerank, where=where, describe=describe, jobs=jobs,
+            query=query, key=key, id_column=id_column, ids=None if id_ is None else [id_], k=k, mode=mode,
+            recall=recall, radius=radius, rerank=rerank, where=where, describe=describe,
+            jobs=jobs,
         )  # fmt: skip
         found = queries.ask(opened, asked)
         data, lines = search_answer(found, opened)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from bilsh.cli import show
-from bilsh.cli.options import Commands, Jobs, Key
+from bilsh.cli.options import Commands, IdColumn, Jobs, Key
 from bilsh.cli.progress import Progress
 
 
@@ -25,10 +25,11 @@ def advise(
     confidence: Annotated[float, typer.Option(help="That no pair is off by more.")] = 0.99,
     pairs: Annotated[float, typer.Option(help="Number of pairs that it shall hold for.")] = 1e6,
     key: Key = None,
+    id_column: IdColumn = None,
     seed: Annotated[int, typer.Option(min=0, help="Of samples and encoders.")] = 0,
     jobs: Jobs = 1,
 ) -> None:
-    """Measure on a sample what codes find: which encoder, how many bits, what they cost.
+    """Measure on a sample which codes find enough, at what cost.
 
     \b
     Examples:
@@ -40,17 +41,19 @@ def advise(
 
     with Progress() as progress:
         found = look(
-            source, key=key, recall=recall, keep_vectors=keep_vectors, describe=describe, error=error,
-            confidence=confidence, pairs=pairs, seed=seed, jobs=jobs, progress=progress,
+            source, key=key, id_column=id_column, recall=recall, keep_vectors=keep_vectors, describe=describe,
+            error=error, confidence=confidence, pairs=pairs, seed=seed, jobs=jobs, progress=progress,
         )  # fmt: skip
-    show.result(found.to_json(), found.lines(source))
+    more = [("--key", key), ("--id-column", id_column), ("--seed", seed or None)]
+    options = "".join(f" {option} {show.shell(value)}" for option, value in more if value is not None)
+    show.result(found.to_json(), found.lines(source, options))
 
 
 def datasets(
     name: Annotated[Literal["digits", "mnist"] | None, typer.Argument(help="Which one to write.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it (.npy).")] = None,
 ) -> None:
-    """List the data sets that bilsh knows by name, or write one as .npy to try things on.
+    """List data sets to try things on, or write one as .npy.
 
     \b
     Examples:
@@ -71,12 +74,14 @@ def demo(
     ] = False,
     view: Annotated[bool, typer.Option("--view", help="Look at the store in the browser at once.")] = False,
 ) -> None:
-    """Show the five-minute story, offline: encode, store, search, recall against bits; writes report.html.
+    """Tell the five-minute story, offline; writes report.html.
+
+    Handwritten digits are encoded, stored and searched, and the methods compared: recall against bits.
 
     \b
     Examples:
       bilsh demo -o demo/
-      bilsh demo --view                       only the store, and the page that shows it
+      bilsh demo --view
     """
     from bilsh.experiments.demo import digits_store, tell
 
@@ -109,7 +114,7 @@ def reproduce(
     refresh: Annotated[bool, typer.Option("--refresh", help="Measure everything anew.")] = False,
     jobs: Jobs = 1,
 ) -> None:
-    """Run the paper's experiments: tables, pictures and one HTML report.
+    """Run the paper's experiments: tables, pictures, one report.
 
     \b
     Examples:
@@ -151,7 +156,7 @@ def bench(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="Run this part (encode, ways, hamming, memory, scaling, progressive, store); may be repeated."
+            help="Run this part (encode, ways, hamming, memory, scaling, progressive, store, cells); may be repeated."
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and plots.")] = Path(
@@ -164,7 +169,9 @@ def bench(
         bool, typer.Option("--cpu", help="Time the processor, one thread: for busy machines.")
     ] = False,
 ) -> None:
-    """Compare with what one would use instead, side by side on this machine; a quarter of an hour by default.
+    """Compare with what one would use instead, on this machine.
+
+    All run side by side; a quarter of an hour by default.
 
     \b
     Examples:

@@ -24,13 +24,15 @@ def view(
         bool, typer.Option("--no-browser", help="Print the address, open nothing.")
     ] = False,
 ) -> None:
-    """Look at a store in the browser: neighbours, what their scores mean, how many bits it takes. Local, read-only.
+    """Look at a store in the browser: local, read-only.
+
+    Neighbours, what their scores mean, how many bits it takes.
 
     \b
     Examples:
       bilsh view store/
       bilsh view store/ --images photos/
-      bilsh view x.npy                        recall against bits, before there is a store
+      bilsh view x.npy
     """
     from bilsh.viewer.serve import serve
 

@@ -19,6 +19,9 @@ PATTERNS = {
     r" is not here \(1 of 1 are not\)": " is not in the store",
     r" is not here \(": " is not in the store (",
     r" of the (\d+) ids of `where` are not here": r" of the \1 ids of --where are not in the store",
+    r"\bchoose by key among\b": "choose with --key among",
+    r"Choose columns by key \(a,b,c\), or name the column of ids\.": "Choose columns with --key a,b,c, or name the "
+    "column of ids with --id-column.",
     r"\bkey=": "--key ",
     r"\bn_jobs\b": "--jobs",
     r"\bkeep_vectors=(?:'\w+')?": "--keep-vectors",

@@ -110,3 +110,20 @@ def read_column(path: PathLike, name: str) -> NDArray[np.int64] | list[str]:
     if suffix == ".npz":
         return as_ids(read_npz(file, name, numbers=False), f"{name} of {file}")
     raise InvalidInputError(f"{file} has no columns; give the ids in a file of their own.")
+
+
+def check_finite(X: NDArray[Any], path: Path, first_row: int = 0) -> None:
+    """Refuse NaN, infinity and values beyond float32, naming file, row and column."""
+    if X.dtype.kind not in "fiub":
+        raise InvalidInputError(f"{path} holds {X.dtype} values; expected real numbers.")
+    with np.errstate(over="ignore"):
+        bad = ~np.isfinite(X.astype(np.float32, copy=False))
+    if not bad.any():
+        return
+    place = np.argwhere(bad)[0]
+    value = X[tuple(place)]
+    name = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value}, beyond float32"
+    column = ", ".join(str(int(i)) for i in place[1:])
+    row = first_row + int(place[0])
+    where = f"row {row}, column {column}"
+    raise InvalidInputError(f"{path}: {where} (from 0) is {name}. Remove or impute such values first.")

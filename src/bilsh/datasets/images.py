@@ -155,3 +155,8 @@ def images(folder: str | Path, *, max_side: int | None = None, recursive: bool =
     if not paths:
         raise DataNotFoundError(f"{root} holds no images ({', '.join(sorted(SUFFIXES))}).")
     return ImageFolder(paths, max_side)
+
+
+def is_image(path: Path) -> bool:
+    """Tell by its suffix whether a file is an image."""
+    return path.suffix.lower() in SUFFIXES

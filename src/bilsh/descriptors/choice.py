@@ -1,6 +1,5 @@
 """Which descriptor suits a folder of images: a quick look at some of them, and plain names for all there are."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from bilsh.descriptors.kinds import Descriptor, Hog, Matrix, Pixels, Vlad, learn
 from bilsh.descriptors.layout import HogColor
 from bilsh.descriptors.user import UserFunction
 from bilsh.errors import InvalidInputError, optional
+from bilsh.types import Progress, silent
 
 DESCRIPTORS = {
     "hog-color": "edges and colours of 8 x 8 cells: images of like layout; fast, the plain choice",
@@ -28,7 +28,6 @@ SMALL_FOLDER = 10_000
 LEVEL = 0.02
 """A faster descriptor is taken where it finds at most this much less."""
 
-Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 
@@ -121,7 +120,7 @@ def choose_descriptor(
     centers: int | None = None,
     codebook: Matrix | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> DescriptorChoice:
     """Choose the descriptor by a quick look at up to 160 images, or take the one that is named.
 
@@ -148,11 +147,10 @@ def choose_descriptor(
     DescriptorChoice
     """
     source = folder if isinstance(folder, ImageFolder) else images(folder)
-    say = progress or (lambda what, done, total: None)
     wanted = centers or (64 if len(source) <= SMALL_FOLDER else 256)
     if name is not None:
         if name == "vlad" and codebook is None:
-            codebook = _learned(source, wanted, CODEBOOK_IMAGES, seed, say)
+            codebook = _learned(source, wanted, CODEBOOK_IMAGES, seed, progress)
         descriptor = named_descriptor(name, side=side, codebook=codebook)
         return DescriptorChoice(name, descriptor, "asked for", {}, len(source))
     few = ImageFolder(source.paths[:: -(-len(source) // LOOK_IMAGES)], source.max_side)
@@ -162,19 +160,19 @@ def choose_descriptor(
         return DescriptorChoice("hog-color", descriptor, "too few images to compare", {}, len(source))
     candidates: dict[str, Descriptor] = {"hog-color": HogColor(side or 64), "hog": Hog(side or 64)}
     try:
-        book = codebook if codebook is not None else _learned(few, min(wanted, 64), len(few), seed, say)
+        book = codebook if codebook is not None else _learned(few, min(wanted, 64), len(few), seed, progress)
         candidates["vlad"] = Vlad(book)
     except InvalidInputError:
         pass  # images without local features: the candidate is out
     queries = shown if classes is not None else [_copy(image, seed + i) for i, image in enumerate(shown)]
     precision = {}
     for number, (candidate, descriptor) in enumerate(candidates.items()):
-        say("looking at descriptors", number, len(candidates))
+        progress("looking at descriptors", number, len(candidates))
         precision[candidate] = _precision(descriptor, shown, queries, classes)
-    say("looking at descriptors", len(candidates), len(candidates))
+    progress("looking at descriptors", len(candidates), len(candidates))
     best = next(c for c in candidates if precision[c] >= max(precision.values()) - LEVEL)
     if best == "vlad" and codebook is None:
-        candidates["vlad"] = Vlad(_learned(source, wanted, CODEBOOK_IMAGES, seed, say))
+        candidates["vlad"] = Vlad(_learned(source, wanted, CODEBOOK_IMAGES, seed, progress))
     what = (
         "the nearest image is of the same sub-folder"
         if classes is not None
@@ -185,14 +183,14 @@ def choose_descriptor(
     return DescriptorChoice(best, candidates[best], reason, precision, len(source))
 
 
-def _learned(folder: ImageFolder, centers: int, most: int, seed: int, say: Progress) -> Matrix:
+def _learned(folder: ImageFolder, centers: int, most: int, seed: int, progress: Progress) -> Matrix:
     some = ImageFolder(folder.paths[:: -(-len(folder) // most)], folder.max_side)
     return learn_codebook(
         some,
         centers,
         rng=seed,
         max_descriptors=max(20_000, 200 * centers),
-        progress=lambda done, total: say("learning the codebook", done, total),
+        progress=progress,
     )
 
 

@@ -19,9 +19,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from bilsh.datasets.files import read_npy
 from bilsh.datasets.images import ImageFolder, SkippedImage, decode_image, images, read_color, read_gray
-from bilsh.descriptors.kinds import Descriptor, Matrix, Progress
+from bilsh.descriptors.kinds import Descriptor, Matrix
 from bilsh.errors import BilshError, InvalidInputError, optional
 from bilsh.files import replace_file
+from bilsh.types import Progress, silent
 
 _CHUNK = 16
 # Raise it when a descriptor's values change, so that older caches are not taken for the new values.
@@ -131,7 +132,7 @@ def describe(
     n_jobs: int = 1,
     cache: str | Path | None = None,
     dtype: DTypeLike = np.float32,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Described:
     """Describe every image of a folder; files that cannot be read or described are named and skipped.
 
@@ -149,7 +150,7 @@ def describe(
         only opens the result. Safe to delete at any time.
     dtype : float32 or float16
         float16 halves the 256 kB of a 64,000-dimensional matrix.
-    progress : callable (done, total), optional
+    progress : callable (what, done, total), optional
         Called after each chunk of images, with images found in the cache counted as done.
 
     Returns
@@ -177,14 +178,13 @@ def describe(
 
 
 def _describe_cached(
-    task: _Task, paths: list[Path], n_jobs: int, home: Path, progress: Progress | None
+    task: _Task, paths: list[Path], n_jobs: int, home: Path, progress: Progress
 ) -> Described:
     home.mkdir(parents=True, exist_ok=True)
     key = _key(task, paths)
     result, notes, parts = home / f"{key}.npy", home / f"{key}.json", home / f"{key}.parts"
     if result.is_file() and notes.is_file():
-        if progress is not None:
-            progress(len(paths), len(paths))
+        progress("describing images", len(paths), len(paths))
         return _described(read_npy(result), paths, json.loads(notes.read_bytes()))
     # Parts and result stand side by side for a moment.
     needed = 2 * len(paths) * prod(task.descriptor.shape) * task.dtype.itemsize
@@ -198,8 +198,8 @@ def _describe_cached(
     reasons = [_finished(_part(parts, i)) for i in range(len(groups))]
     missing = [i for i, found in enumerate(reasons) if found is None]
     done = len(paths) - sum(len(groups[i]) for i in missing)
-    if progress is not None and done:
-        progress(done, len(paths))
+    if done:
+        progress("describing images", done, len(paths))
     work = [groups[i] for i in missing]
     with closing(_computed(task, work, n_jobs, progress, done, len(paths))) as fresh:
         for chunk, i in zip(fresh, missing, strict=True):
@@ -283,15 +283,14 @@ def _join(parts: list[Path], result: Path, shape: tuple[int, ...], dtype: np.dty
 
 
 def _computed(
-    task: _Task, groups: list[list[Path]], n_jobs: int, progress: Progress | None, done: int, total: int
+    task: _Task, groups: list[list[Path]], n_jobs: int, progress: Progress, done: int, total: int
 ) -> Generator[_Chunk, None, None]:
     """Yield the chunks in order; progress is told of a chunk once the caller has taken care of it."""
     with closing(_map(task, groups, n_jobs)) as chunks:
         for group, chunk in zip(groups, chunks, strict=True):
             yield chunk
             done += len(group)
-            if progress is not None:
-                progress(done, total)
+            progress("describing images", done, total)
 
 
 def _one_thread_each() -> None:

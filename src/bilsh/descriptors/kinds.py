@@ -1,6 +1,5 @@
 """Descriptors of one image, and the codebook that VLAD needs."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -11,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh.datasets.images import ImageFolder, images
 from bilsh.errors import InvalidInputError, optional
+from bilsh.types import Progress, silent
 
 Matrix = NDArray[np.float32]
 _ROUNDS = 10
 """How often k-means looks at all local descriptors."""
-Progress = Callable[[int, int], None]
 
 
 class Descriptor(Protocol):
@@ -221,7 +220,7 @@ def learn_codebook(
     n_features: int = 1000,
     max_descriptors: int = 200_000,
     rng: int | np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Matrix:
     """Learn VLAD centres by mini-batch k-means on SIFT descriptors.
 
@@ -238,7 +237,7 @@ def learn_codebook(
     max_descriptors : int
         At most about this many descriptors, an equal share of every image.
     rng : int or numpy.random.Generator, optional
-    progress : callable (done, total), optional
+    progress : callable (what, done, total), optional
         Called after each image, then after each of ten rounds of k-means.
 
     Returns
@@ -253,15 +252,14 @@ def learn_codebook(
             f"Need 1 <= n_centers <= max_descriptors; got {n_centers} and {max_descriptors}."
         )
     generator = np.random.default_rng(rng)
-    say = progress or (lambda done, total: None)
     share = -(-max_descriptors // len(source))
     samples = []
     steps = len(source) + _ROUNDS
     for done, (_, image) in enumerate(source, 1):
         local = sift(image, n_features)
         samples.append(local[generator.permutation(len(local))[:share]])
-        say(done, steps)
-    say(len(source), steps)
+        progress("learning the codebook", done, steps)
+    progress("learning the codebook", len(source), steps)
     X = np.concatenate([np.empty((0, 128), np.float32), *samples])
     if len(X) < n_centers:
         raise InvalidInputError(
@@ -275,5 +273,5 @@ def learn_codebook(
         order = generator.permutation(len(X))
         for start in range(0, max(1, len(X) - size + 1), size):
             means.partial_fit(X[order[start : start + size]])
-        say(finished, steps)
+        progress("learning the codebook", finished, steps)
     return np.asarray(means.cluster_centers_, dtype=np.float32)

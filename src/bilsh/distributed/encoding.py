@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -32,10 +31,10 @@ from bilsh.store import Store
 from bilsh.store.creation import coder_for
 from bilsh.store.manifest import VectorKind
 from bilsh.store.recipe import Settings
+from bilsh.types import Progress
 from bilsh.validation import check_integer
 from bilsh.workflows.sources import ArraySource, ImageSource, Source
 
-Progress = Callable[[str, int, int], None]
 STAGING = "staging"
 BLOCKS = 16
 """A store keeps up to so many segments without merging any."""

@@ -12,7 +12,8 @@ from bilsh.distributed.encoding import encode
 from bilsh.errors import EngineError, InvalidInputError, optional
 from bilsh.store import Store
 from bilsh.store.recipe import Settings
-from bilsh.workflows.ingest import Fill, Progress
+from bilsh.types import Progress
+from bilsh.workflows.ingest import Fill
 from bilsh.workflows.sources import Source
 
 SECONDS = 30

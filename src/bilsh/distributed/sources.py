@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.datasets.arrays import check_finite
 from bilsh.distributed.plan import IDS
 from bilsh.errors import BilshError, InvalidInputError
 from bilsh.store.ids import as_names
 from bilsh.store.recipe import Settings
+from bilsh.types import Progress, silent
 from bilsh.validation import check_integer
 from bilsh.workflows.describing import make_descriptor
-from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_finite
+from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source
 
 SAMPLED = 16
 """Items whose content is part of a source's identity."""
@@ -64,7 +66,7 @@ class Generated:
         check_finite(X, Path(self.name), start)
         return Piece(X, None)
 
-    def sample(self, rows: int) -> NDArray[Any]:
+    def sample(self, rows: int, progress: Progress = silent) -> NDArray[Any]:
         """Return items evenly spread."""
         chosen = np.linspace(0, self.rows - 1, min(rows, self.rows)).astype(int)
         return np.concatenate([np.asarray(self.read_rows(int(row), int(row) + 1)) for row in chosen])

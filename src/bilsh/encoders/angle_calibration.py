@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bilsh.encoders.calibration import Calibration, Floats, Values, Weights, signed
+from bilsh.encoders.calibration import Calibration, Weights, signed
 from bilsh.theory.scores import ScoreLaw, sign_law
 from bilsh.theory.spread import SignSpread
+from bilsh.types import Floats, Values
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder

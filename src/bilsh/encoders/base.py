@@ -17,7 +17,8 @@ from bilsh.encoders.coder import Coder
 from bilsh.encoders.sampling import with_hits
 from bilsh.errors import InvalidInputError
 from bilsh.projections import BilinearMap, DenseMap, LinearMap, Projection, as_projection, name_of
-from bilsh.projections.base import Bytes, Floats, Integers
+from bilsh.projections.base import Bytes, Integers
+from bilsh.types import Values
 from bilsh.validation import as_descriptors, check_integer
 
 MAX_BITS = 2**28
@@ -219,7 +220,7 @@ class ProjectedEncoder(Encoder):
             projection = {"name": name_of(projection), **projection.get_params(deep=False)}
         return {**super()._settings(), "projection": projection}
 
-    def phases(self, X: Any) -> Floats:
+    def phases(self, X: Any) -> Values:
         """Return the real values that the bits are made from, for asymmetric search.
 
         Parameters
@@ -267,17 +268,17 @@ class ProjectedEncoder(Encoder):
         return np.asarray(self._map(BilinearMap, "pairs_").pairs[self.outputs_])
 
     @property
-    def left_weights_(self) -> Floats:
+    def left_weights_(self) -> Values:
         """W (d_w, a): left projection vectors as columns."""
         return np.asarray(self._map(BilinearMap, "left_weights_").left.T)
 
     @property
-    def right_weights_(self) -> Floats:
+    def right_weights_(self) -> Values:
         """V (d_v, c): right projection vectors as columns."""
         return np.asarray(self._map(BilinearMap, "right_weights_").right.T)
 
     @property
-    def weights_(self) -> Floats:
+    def weights_(self) -> Values:
         """Weights (d, n_bits) of a dense projection, a column per bit. Made anew when they are not kept."""
         dense = self._map(DenseMap, "weights_")
         return np.asarray(dense.rows(0, dense.n_outputs)[self.outputs_].T)

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.theory.scores import ScoreLaw
+from bilsh.types import Floats, Values
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder
 
-Floats = NDArray[np.float64]
-Values = NDArray[np.float32]
 Weights = tuple[NDArray[np.float32], NDArray[np.float32]]
 _T = TypeVar("_T")
 

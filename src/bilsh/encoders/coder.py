@@ -21,10 +21,11 @@ from bilsh.encoders import file
 from bilsh.encoders.neighbourhood import angles, distances
 from bilsh.errors import InvalidInputError
 from bilsh.projections import LinearMap, Plan
-from bilsh.projections.base import Bytes, Floats, Integers
+from bilsh.projections.base import Bytes, Integers
 from bilsh.projections.kernels import Kernel, kernel_named
 from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.spread import SignSpread, SpectrumSpread
+from bilsh.types import Values
 from bilsh.validation import (
     as_descriptors,
     check_choice,
@@ -77,8 +78,8 @@ class Coder:
 
     projection: LinearMap
     outputs: Integers
-    offsets: Floats
-    tau: Floats | None
+    offsets: Values
+    tau: Values | None
     input_shape: tuple[int, ...]
     norm_ratio: float = np.nan
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -159,18 +160,18 @@ class Coder:
         codes: Bytes = self._run(self.plan.encode, X, rows, self.n_bytes, np.uint8, n_jobs)
         return codes
 
-    def values(self, X: Any, *, n_jobs: int | None = None) -> Floats:
+    def values(self, X: Any, *, n_jobs: int | None = None) -> Values:
         """Real values (n, n_bits) that the bits are made from; in turns for kernel codes."""
         X = self.enter(X)
         rows = rows_per_block(max(self.n_features, self.n_bits))
-        values: Floats = self._run(self.plan.project, X, rows, self.n_bits, np.float32, n_jobs)
+        values: Values = self._run(self.plan.project, X, rows, self.n_bits, np.float32, n_jobs)
         return values
 
-    def quantize(self, values: Floats) -> Bytes:
+    def quantize(self, values: Values) -> Bytes:
         """Codes of ready :meth:`values`, the same that :meth:`encode` makes of the descriptors."""
         return _native.quantize(values, self.tau)
 
-    def phases(self, X: Any, *, n_jobs: int | None = None) -> Floats:
+    def phases(self, X: Any, *, n_jobs: int | None = None) -> Values:
         """Real values (n, n_bits) that the bits are made from; in radians for kernel codes."""
         values = self.values(X, n_jobs=n_jobs)
         return values if self.tau is None else values * np.float32(TURN)
@@ -219,7 +220,7 @@ class Coder:
 
     def _run(
         self,
-        method: Callable[[Floats, int], Any],
+        method: Callable[[Values, int], Any],
         X: Any,
         rows: int,
         width: int,

@@ -15,10 +15,11 @@ from bilsh.encoders.base import Draws, Encoder, ProjectedEncoder
 from bilsh.encoders.coder import THRESHOLDS, TURN, AngleCoder, KernelCoder
 from bilsh.errors import InvalidInputError
 from bilsh.projections import LinearMap, Projection
-from bilsh.projections.base import Floats, Integers
+from bilsh.projections.base import Integers
 from bilsh.projections.kernels import GAUSSIAN, kernel_named
 from bilsh.theory.sign_covariance import sign_moments
 from bilsh.theory.spread import BINS, SignSpread, SpectrumSpread
+from bilsh.types import Values
 from bilsh.validation import check_choice, check_positive, finite_blocks
 
 SIGN_DRAWS = 256
@@ -116,7 +117,7 @@ class AngleEncoder(ProjectedEncoder):
         return self.coder_.mean
 
     @property
-    def offsets_(self) -> Floats:
+    def offsets_(self) -> Values:
         """-w_r . mean of every bit."""
         return self.coder_.offsets
 

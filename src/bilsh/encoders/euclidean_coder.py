@@ -14,15 +14,14 @@ from bilsh.codes import Codes
 from bilsh.encoders.coder import CODERS, NOT_HAMMING, Coder
 from bilsh.encoders.neighbourhood import distances
 from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.projections.base import Bytes, Floats
+from bilsh.projections.base import Bytes
 from bilsh.projections.transform import HEADER_BYTES, TransformMap
 from bilsh.theory.error_angles import AngleTable
+from bilsh.types import Floats, Values
 from bilsh.validation import check_integer, rows_per_block
 
 if TYPE_CHECKING:
     from bilsh.encoders.calibration import Calibration
-
-Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +86,11 @@ class EuclideanCoder(Coder):
         )
         return codes
 
-    def values(self, X: Any, *, n_jobs: int | None = None) -> Floats:
+    def values(self, X: Any, *, n_jobs: int | None = None) -> Values:
         """There are none: coordinates depend on the centre."""
         raise InvalidInputError("codes of EuclideanEncoder have no real value behind each bit.")
 
-    def exact(self, A: NDArray[Any], B: NDArray[Any]) -> Doubles:
+    def exact(self, A: NDArray[Any], B: NDArray[Any]) -> Floats:
         """Euclidean distances."""
         return distances(A, B, "euclidean")
 
@@ -114,11 +113,11 @@ class EuclideanCoder(Coder):
     # -- codes back to descriptors -----------------------------------------------------------------------
 
     @cached_property
-    def _worths(self) -> Doubles:
+    def _worths(self) -> Floats:
         """How much a bit (c, bits) of a coordinate moves it from the middle, either way."""
         return np.stack([worth for worth, _ in map(self._bits_of, range(self.transform.n_centres))])
 
-    def _bits_of(self, centre: int) -> tuple[Doubles, NDArray[np.int32]]:
+    def _bits_of(self, centre: int) -> tuple[Floats, NDArray[np.int32]]:
         transform = self.transform
         span = transform.spans()[centre]
         of = transform.coordinates[centre]
@@ -130,7 +129,7 @@ class EuclideanCoder(Coder):
                 worth[bit] = steps[i] * 2.0 ** (left[i] - 1)
         return worth, of
 
-    def _decoded(self, codes: Codes, centre: int) -> Doubles:
+    def _decoded(self, codes: Codes, centre: int) -> Floats:
         """Coordinates (n, m) that codes of one centre stand for."""
         span = self.transform.spans()[centre]
         of, worth = self.transform.coordinates[centre], self._worths[centre]
@@ -141,13 +140,13 @@ class EuclideanCoder(Coder):
         place[np.flatnonzero(told), of[:n][told]] = worth[:n][told]
         return (2.0 * bits - 1.0) @ place
 
-    def errors(self, codes: Codes) -> Doubles:
+    def errors(self, codes: Codes) -> Floats:
         """Bound (n,) of the distance between each item and what its code stands for; infinite where it is not known."""
         levels = np.append(self.transform.errors.astype(np.float64), np.inf)
         return levels[codes[:, 1]] + self._cut[np.minimum(codes[:, 0], self.transform.n_centres - 1)]
 
     @cached_property
-    def _cut(self) -> Doubles:
+    def _cut(self) -> Floats:
         """The most (c,) that the bits beyond a prefix could have told."""
         kept = 8 * (self.n_bytes - HEADER_BYTES)
         lost = []
@@ -157,7 +156,7 @@ class EuclideanCoder(Coder):
             lost.append(float(np.sqrt(np.square(each).sum())))
         return np.array(lost)
 
-    def decode(self, codes: Codes) -> Doubles:
+    def decode(self, codes: Codes) -> Floats:
         """Descriptors (n, ...) that codes stand for."""
         transform, out = self.transform, np.empty((len(codes), self.n_features))
         centre = np.minimum(codes[:, 0], transform.n_centres - 1)

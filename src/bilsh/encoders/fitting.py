@@ -23,9 +23,7 @@ from bilsh.encoders.learning import (
 from bilsh.projections.designs import near_square_factors
 from bilsh.projections.transform import ERROR_LEVELS, HEADER_BYTES, TransformMap
 from bilsh.theory.error_angles import AngleTable, cosine_at
-
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
+from bilsh.types import Floats, Values
 
 MOST_ROTATED = 4096
 """Dimensions up to which a plain rotation is learned: d^3 operations, and m d numbers to keep."""
@@ -60,9 +58,9 @@ class Sample:
         Shape of descriptors that are matrices.
     """
 
-    train: Floats
-    items: Floats
-    queries: Floats
+    train: Values
+    items: Values
+    queries: Values
     shape: tuple[int, int] | None
 
     @property
@@ -102,17 +100,17 @@ def candidates(sample: Sample, shape: tuple[int, int] | None, n_bits: int) -> li
 class Cell:
     """A centre with its frame and bits."""
 
-    centre: Floats
+    centre: Values
     frame: Frame
     bits: Allocation
 
     @property
-    def steps(self) -> Floats:
+    def steps(self) -> Values:
         """Width of the cells of each coordinate."""
         widths = STEPS[self.bits.depths] * self.frame.deviations[self.bits.used]
         return np.asarray(np.maximum(widths, SMALLEST), dtype=np.float32)
 
-    def values(self, X: Floats) -> Floats:
+    def values(self, X: Values) -> Values:
         """Coordinates (n, m) that have bits."""
         return np.ascontiguousarray(coordinates_of(self.frame, X - self.centre)[:, self.bits.used])
 
@@ -138,12 +136,12 @@ def learned_cells(
 class Errors:
     """What codes of items leave out: |r|^2, |x - x_hat|^2, and estimates without them."""
 
-    lengths: Doubles
-    errors: Doubles
-    estimates: Doubles
+    lengths: Floats
+    errors: Floats
+    estimates: Floats
 
     @classmethod
-    def of(cls, cells: list[Cell], items: Floats, queries: Floats) -> Errors:
+    def of(cls, cells: list[Cell], items: Values, queries: Values) -> Errors:
         """Quantise the items, and compare all queries with them."""
         centres = np.stack([cell.centre for cell in cells])
         nearest = nearest_centre(items, centres)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,16 @@ from bilsh.encoders.coder import CODERS, Coder
 from bilsh.encoders.neighbourhood import angles
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.projections import MAPS, LinearMap, Plan
-from bilsh.projections.base import Bytes, Floats, Integers
-from bilsh.validation import check_integer
+from bilsh.projections.base import Bytes, Integers
+from bilsh.types import Values
+from bilsh.validation import check_choice, check_integer
 
 if TYPE_CHECKING:
     from bilsh.encoders.calibration import Calibration
 
 SIGN, ROTATION = "sign", "sign of a rotation"
 MEANINGS = (None, SIGN, ROTATION)
+BitPacking = Literal["little", "big"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,11 @@ class GivenPlan:
 
     order: Integers
 
-    def project(self, X: Floats, n_jobs: int = 1) -> Floats:
+    def project(self, X: Values, n_jobs: int = 1) -> Values:
         """Return the values themselves."""
         return np.ascontiguousarray(X[:, self.order])
 
-    def encode(self, X: Floats, n_jobs: int = 1) -> Bytes:
+    def encode(self, X: Values, n_jobs: int = 1) -> Bytes:
         """Return their signs, packed."""
         return np.packbits(self.project(X) >= 0, axis=1, bitorder="little")
 
@@ -56,7 +58,7 @@ class GivenMap(LinearMap):
         """Number of values."""
         return len(self.permutation)
 
-    def plan(self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None) -> Plan:
+    def plan(self, outputs: Integers, scale: float, offsets: Values, tau: Values | None) -> Plan:
         """Compile the bits; see :class:`bilsh.projections.base.LinearMap`."""
         return GivenPlan(self.permutation[outputs])
 
@@ -93,14 +95,18 @@ class ForeignCoder(Coder):
     ----------
     bits : None, "sign" or "sign of a rotation"
         What the caller says a bit is.
+    bitorder : "little" or "big"
+        How the caller packs them, as in numpy.packbits: the first of eight bits is the lowest of its byte, or the
+        highest. Codes are taken and given back so.
     """
 
     kind: ClassVar[str] = "foreign"
 
     bits: str | None = field(default=None, kw_only=True)
+    bitorder: BitPacking = field(default="little", kw_only=True)
 
     @classmethod
-    def of(cls, n_bits: int, bits: str | None = None) -> ForeignCoder:
+    def of(cls, n_bits: int, bits: str | None = None, bitorder: BitPacking = "little") -> ForeignCoder:
         """Return the coder of codes of this length.
 
         Parameters
@@ -109,6 +115,7 @@ class ForeignCoder(Coder):
         bits : None, "sign" or "sign of a rotation"
             None: the bits are known by their distances only. "sign": bit r is [value r >= 0], so values can be queries
             and items. "sign of a rotation": besides, the fraction of differing bits is the angle over pi.
+        bitorder : "little" or "big"
 
         Examples
         --------
@@ -118,6 +125,11 @@ class ForeignCoder(Coder):
         n_bits = check_integer("n_bits", n_bits, minimum=1)
         if bits not in MEANINGS:
             raise InvalidInputError(f"bits must be None, '{SIGN}' or '{ROTATION}'; got {bits!r}.")
+        check_choice("bitorder", bitorder, get_args(BitPacking))
+        if bitorder == "big" and n_bits % 8:
+            raise InvalidInputError(
+                f"codes packed highest bit first must fill whole bytes, n_bits a multiple of 8; got {n_bits}."
+            )
         # Codes of one slab are scanned as a whole, in any order.
         slabs = len(slab_widths(-(-n_bits // 8)))
         order = BitOrder.fixed(n_bits).permutation if slabs > 1 else np.arange(n_bits)
@@ -127,14 +139,18 @@ class ForeignCoder(Coder):
             np.zeros(n_bits, dtype=np.float32),
             None,
             (n_bits,),
-            params={"n_bits": n_bits, "bits": bits},
+            params={"n_bits": n_bits, "bits": bits}
+            | ({} if bitorder == "little" else {"bitorder": bitorder}),
             bits=bits,
+            bitorder=bitorder,
         )
 
     @cached_property
     def order(self) -> BitOrder | None:
-        """Permutation under which codes are kept; None where it changes nothing."""
+        """Permutation from codes as they are given to codes as they are kept; None where it changes nothing."""
         permutation = self.projection.arrays()["permutation"].astype(np.int64)
+        if self.bitorder == "big":
+            permutation ^= 7  # value r is bit 7 - r % 8 of its byte
         return None if (permutation == np.arange(self.n_bits)).all() else BitOrder(permutation)
 
     @property
@@ -170,7 +186,10 @@ class ForeignCoder(Coder):
         bits = common["params"]["bits"]
         if bits not in MEANINGS:
             raise ValueError(f"bits that are {bits!r}")
-        return cls(**common, bits=bits)
+        bitorder = common["params"].get("bitorder", "little")
+        if bitorder not in get_args(BitPacking):
+            raise ValueError(f"bits packed {bitorder!r}")
+        return cls(**common, bits=bits, bitorder=bitorder)
 
 
 CODERS[ForeignCoder.kind] = ForeignCoder

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bilsh import theory
-from bilsh.encoders.calibration import Calibration, Floats, Values, Weights
+from bilsh.encoders.calibration import Calibration, Weights
 from bilsh.encoders.likelihood import BitLikelihood
 from bilsh.theory.orthogonality import linear_covariance
 from bilsh.theory.scores import ScoreLaw
+from bilsh.types import Floats, Values
 
 if TYPE_CHECKING:
     from bilsh.encoders.coder import KernelCoder

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.projections.transform import MOST_DEPTH
-
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
+from bilsh.types import Floats, Values
 
 STEPS = np.array(
     [np.nan, 1.5958, 0.9957, 0.5860, 0.3352, 0.1881, 0.1041, 0.0569, 0.0308, 0.0166, 0.0089, 0.0047, 0.0025]
@@ -61,10 +59,10 @@ class Frame:
     deviations : float64 array (d,)
     """
 
-    left: Doubles | None
-    right: Doubles | None
-    basis: Doubles | None
-    deviations: Doubles
+    left: Floats | None
+    right: Floats | None
+    basis: Floats | None
+    deviations: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ class Allocation:
     distortion: float
 
 
-def centres_of(X: Floats, n_centres: int, rng: np.random.Generator) -> Floats:
+def centres_of(X: Values, n_centres: int, rng: np.random.Generator) -> Values:
     """Means of clusters of the rows (k-means); fewer than asked for where clusters are empty."""
     if n_centres == 1:
         return np.asarray(X.mean(axis=0, dtype=np.float64), dtype=np.float32)[None]
@@ -102,7 +100,7 @@ def centres_of(X: Floats, n_centres: int, rng: np.random.Generator) -> Floats:
     return np.asarray(means, dtype=np.float32)
 
 
-def _quietly(work: Any, X: Floats) -> NDArray[np.int32]:
+def _quietly(work: Any, X: Values) -> NDArray[np.int32]:
     """Few distinct rows make fewer clusters, which is fine here."""
     import warnings
 
@@ -113,7 +111,7 @@ def _quietly(work: Any, X: Floats) -> NDArray[np.int32]:
         return np.asarray(work(X))
 
 
-def nearest_centre(X: Floats, centres: Floats) -> NDArray[np.int64]:
+def nearest_centre(X: Values, centres: Values) -> NDArray[np.int64]:
     """Nearest centre of each row."""
     return np.asarray((X @ centres.T - 0.5 * np.square(centres).sum(axis=1)).argmax(axis=1))
 
@@ -121,11 +119,11 @@ def nearest_centre(X: Floats, centres: Floats) -> NDArray[np.int64]:
 class Covariance:
     """Second moments of differences from centres: of rows and columns of matrices, or of whole vectors."""
 
-    def __init__(self, parts: tuple[Doubles, ...], n_rows: int) -> None:
+    def __init__(self, parts: tuple[Floats, ...], n_rows: int) -> None:
         self.parts, self.n_rows = parts, n_rows
 
     @classmethod
-    def of(cls, D: Floats, shape: tuple[int, int] | None) -> Covariance:
+    def of(cls, D: Values, shape: tuple[int, int] | None) -> Covariance:
         """Measure differences (n, d), which are matrices of a shape or plain vectors."""
         n = max(1, len(D))
         if shape is None:
@@ -147,7 +145,7 @@ class Covariance:
             self.n_rows,
         )
 
-    def frame(self, D: Floats) -> Frame:
+    def frame(self, D: Values) -> Frame:
         """Eigenvectors, and the deviations of differences along them."""
         vectors = [np.linalg.eigh(part)[1][:, ::-1].T for part in self.parts]
         if len(vectors) == 1:
@@ -157,7 +155,7 @@ class Covariance:
         return Frame(made.left, made.right, made.basis, _deviations(made, D))
 
 
-def coordinates_of(frame: Frame, D: Floats) -> Floats:
+def coordinates_of(frame: Frame, D: Values) -> Values:
     """Coordinates (n, d) of differences."""
     if frame.left is None or frame.right is None:
         return D @ np.asarray(frame.basis, dtype=np.float32).T
@@ -166,7 +164,7 @@ def coordinates_of(frame: Frame, D: Floats) -> Floats:
     return np.asarray(made.reshape(len(D), -1), dtype=np.float32)
 
 
-def _deviations(frame: Frame, D: Floats) -> Doubles:
+def _deviations(frame: Frame, D: Values) -> Floats:
     total, rows = 0.0, max(1, 2**24 // D.shape[1])
     squares: Any = np.zeros(D.shape[1])
     for start in range(0, len(D), rows):
@@ -175,7 +173,7 @@ def _deviations(frame: Frame, D: Floats) -> Doubles:
     return np.asarray(np.sqrt(squares / max(1.0, total)))
 
 
-def allocate(deviations: Doubles, n_bits: int) -> Allocation:
+def allocate(deviations: Floats, n_bits: int) -> Allocation:
     """Give each next bit to the coordinate where it takes the most distortion away."""
     candidates = np.argsort(-deviations, kind="stable")[:n_bits]
     variances = np.square(deviations[candidates])
@@ -203,7 +201,7 @@ def allocate(deviations: Doubles, n_bits: int) -> Allocation:
     return Allocation(candidates[used], depths[used], place[order], float(left))
 
 
-def quantized(values: Floats, steps: Floats, depths: NDArray[np.int32]) -> Doubles:
+def quantized(values: Values, steps: Values, depths: NDArray[np.int32]) -> Floats:
     """Values (n, m) as codes give them back."""
     half = 2.0 ** (depths - 1)
     cells = np.clip(np.floor(values / steps), -half, half - 1)

@@ -17,9 +17,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.encoders.calibration import Floats, Values, Weights
+from bilsh.encoders.calibration import Weights
 from bilsh.projections.kernels import Kernel
 from bilsh.theory.scores import ORDERS, PHASES, ScoreLaw, cosine_law
+from bilsh.types import Floats, Values
 
 NEAR, FAR = 1.0, 1.6
 """Distances, in bandwidths, between which the likelihood ratio decides: a neighbour's, and a little beyond."""

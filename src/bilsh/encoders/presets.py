@@ -124,6 +124,16 @@ def circulant_sik(
     )
 
 
+def _ours(kind: Callable[..., Encoder], projection: str) -> Callable[..., Encoder]:
+    """Our own codes; the bilinear ones take the oversampling m of Algorithm 1 as a setting."""
+
+    def make(n_bits: int, *, oversampling: int = 1, **settings: Any) -> Encoder:
+        drawn = Bilinear(oversampling) if projection == "bilinear" else projection
+        return kind(n_bits, projection=drawn, **settings)
+
+    return make
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A way to make codes, by the name that commands and figures use.
@@ -131,54 +141,33 @@ class Method:
     Attributes
     ----------
     description : str
-    make : function of (n_bits, oversampling, random_state)
-        Returns the unfitted encoder.
+    make : function of n_bits and settings
+        Returns the unfitted encoder; settings are the encoder's own: random_state, n_jobs, bandwidth of kernel codes.
     oversampled : bool
-        Whether the oversampling m of Algorithm 1 is one of its settings; else it is ignored.
+        Whether the oversampling m of Algorithm 1 is one of its settings too.
     """
 
     description: str
-    make: Callable[[int, int, Any], Encoder]
+    make: Callable[..., Encoder]
     oversampled: bool = False
 
 
 METHODS: dict[str, Method] = {
     "kernel": Method(
-        "kernel codes, scrambled orthogonal bilinear projection",
-        lambda k, m, seed: KernelEncoder(k, projection=Bilinear(m), random_state=seed),
-        True,
+        "kernel codes, scrambled orthogonal bilinear projection", _ours(KernelEncoder, "bilinear"), True
     ),
     "angle": Method(
-        "sign codes, scrambled orthogonal bilinear projection",
-        lambda k, m, seed: AngleEncoder(k, projection=Bilinear(m), random_state=seed),
-        True,
+        "sign codes, scrambled orthogonal bilinear projection", _ours(AngleEncoder, "bilinear"), True
     ),
     "blsh-sik": Method(
-        "the paper: bilinear projections for shift-invariant kernels (Algorithm 1)",
-        lambda k, m, seed: blsh_sik(k, oversampling=m, random_state=seed),
-        True,
+        "the paper: bilinear projections for shift-invariant kernels (Algorithm 1)", blsh_sik, True
     ),
-    "lsh-sik": Method(
-        "dense projections for shift-invariant kernels", lambda k, m, seed: lsh_sik(k, random_state=seed)
-    ),
-    "lsh-angle": Method("dense projections, sign", lambda k, m, seed: lsh_angle(k, random_state=seed)),
-    "bilinear-angle": Method(
-        "bilinear projections, sign", lambda k, m, seed: bilinear_angle(k, random_state=seed)
-    ),
-    "circulant-sik": Method(
-        "circulant projections for shift-invariant kernels",
-        lambda k, m, seed: circulant_sik(k, random_state=seed),
-    ),
-    "circulant-angle": Method(
-        "circulant projections, sign", lambda k, m, seed: circulant_angle(k, random_state=seed)
-    ),
-    "hadamard-kernel": Method(
-        "Hadamard projections, kernel codes",
-        lambda k, m, seed: KernelEncoder(k, projection="hadamard", random_state=seed),
-    ),
-    "hadamard-angle": Method(
-        "Hadamard projections, sign",
-        lambda k, m, seed: AngleEncoder(k, projection="hadamard", random_state=seed),
-    ),
+    "lsh-sik": Method("dense projections for shift-invariant kernels", lsh_sik),
+    "lsh-angle": Method("dense projections, sign", lsh_angle),
+    "bilinear-angle": Method("bilinear projections, sign", bilinear_angle),
+    "circulant-sik": Method("circulant projections for shift-invariant kernels", circulant_sik),
+    "circulant-angle": Method("circulant projections, sign", circulant_angle),
+    "hadamard-kernel": Method("Hadamard projections, kernel codes", _ours(KernelEncoder, "hadamard")),
+    "hadamard-angle": Method("Hadamard projections, sign", _ours(AngleEncoder, "hadamard")),
 }
 """Methods by name, for the command line, ingest and experiments."""

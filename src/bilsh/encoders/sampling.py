@@ -20,8 +20,8 @@ from bilsh.encoders.neighbourhood import MAX_SAMPLE_BYTES, sample_rows
 from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.sampling import FEWEST_QUERIES, learn, sample_sizes
 from bilsh.theory.scores import score_ratios
+from bilsh.types import Floats
 
-Floats = NDArray[np.float64]
 _C = TypeVar("_C", bound=Coder)
 
 MAX_MULTIPLY_ADDS = 2**37

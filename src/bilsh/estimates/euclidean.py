@@ -12,9 +12,8 @@ from bilsh.codes import Codes
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError
 from bilsh.theory.error_angles import distance_at
+from bilsh.types import Floats
 from bilsh.validation import check_fraction
-
-Floats = NDArray[np.float64]
 
 NUMBERS_AT_ONCE = 2**24
 """Of decoded descriptors that are compared at a time."""

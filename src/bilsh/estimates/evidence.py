@@ -8,12 +8,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.encoders.calibration import Calibration, Floats
+from bilsh.encoders.calibration import Calibration
 from bilsh.encoders.coder import Coder
 from bilsh.estimates.intervals import Estimate, estimate_fractions, pair_ends
 from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior
 from bilsh.theory.sampling import calibrate
+from bilsh.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

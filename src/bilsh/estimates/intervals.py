@@ -7,17 +7,16 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bilsh.codes import Codes, as_bytes, check_widths
 from bilsh.encoders.calibration import Calibration, calibration_of
 from bilsh.errors import InvalidInputError
 from bilsh.theory.spread import combined_bits
+from bilsh.types import Floats
 from bilsh.validation import check_fraction
 
 __all__ = ["Estimate", "bits_needed", "estimate", "estimate_distances", "estimate_fractions"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,8 @@ from scipy.special import digamma
 
 from bilsh.codes import hamming
 from bilsh.errors import InvalidInputError
-from bilsh.evaluation.truth import Neighborhoods
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from bilsh.evaluation.truth import Ints, Neighborhoods
+from bilsh.types import Floats
 
 _BLOCK_BYTES = 1 << 26
 

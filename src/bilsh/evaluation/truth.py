@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.types import Floats
 from bilsh.validation import check_integer
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _BLOCK_BYTES = 1 << 26
 

@@ -27,8 +27,7 @@ from bilsh.experiments.base import (
 )
 from bilsh.experiments.inputs import Inputs
 from bilsh.experiments.retrieval import fitted, paper_encoder
-
-Floats = NDArray[np.float64]
+from bilsh.types import Floats
 
 LOWER, UPPER = "g_1, bilinear (Theorem 2)", "g_2, both"
 _SLACK = 1e-12

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import bilsh
 from bilsh import datasets, evaluation
+from bilsh.encoders.presets import METHODS
 from bilsh.errors import optional
 from bilsh.experiments import plots
 from bilsh.files import replace_file
@@ -59,17 +60,20 @@ class Story:
 
 def methods(n_bits: int, bandwidth: float, seed: int) -> Iterator[tuple[str, bool, Any]]:
     """Yield (name, whether the paper has it, encoder) of everything the demonstration compares."""
-    k, b, s = n_bits, bandwidth, seed
-    yield "LSH-angle", True, bilsh.lsh_angle(k, random_state=s)
-    yield "bilinear angle", True, bilsh.bilinear_angle(k, random_state=s)
-    yield "LSH-SIK (single)", True, bilsh.lsh_sik(k, bandwidth=b, random_state=s)
-    yield "BLSH-SIK, m = 1", True, bilsh.blsh_sik(k, bandwidth=b, random_state=s)
-    yield "BLSH-SIK, m = 5", True, bilsh.blsh_sik(k, oversampling=5, bandwidth=b, random_state=s)
-    yield "circulant SIK", True, bilsh.circulant_sik(k, bandwidth=b, random_state=s)
-    yield "ours: KernelEncoder", False, bilsh.KernelEncoder(k, bandwidth=b, random_state=s)
-    hadamard = bilsh.KernelEncoder(k, bandwidth=b, projection="hadamard", random_state=s)
-    yield "ours: Hadamard kernel", False, hadamard
-    yield "ours: AngleEncoder", False, bilsh.AngleEncoder(k, random_state=s)
+    angle: dict[str, Any] = {"random_state": seed}
+    kernel = {**angle, "bandwidth": bandwidth}
+    for label, method, settings in (
+        ("LSH-angle", "lsh-angle", angle),
+        ("bilinear angle", "bilinear-angle", angle),
+        ("LSH-SIK (single)", "lsh-sik", kernel),
+        ("BLSH-SIK, m = 1", "blsh-sik", kernel),
+        ("BLSH-SIK, m = 5", "blsh-sik", {**kernel, "oversampling": 5}),
+        ("circulant SIK", "circulant-sik", kernel),
+        ("ours: KernelEncoder", "kernel", kernel),
+        ("ours: Hadamard kernel", "hadamard-kernel", kernel),
+        ("ours: AngleEncoder", "angle", angle),
+    ):
+        yield label, not label.startswith("ours"), METHODS[method].make(n_bits, **settings)
 
 
 def measure(images: NDArray[np.float64], n_bits: int, repetitions: int = REPETITIONS) -> list[Row]:

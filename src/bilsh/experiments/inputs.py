@@ -25,7 +25,7 @@ from bilsh.files import replace_file
 COPIES = {"half size": (0.5, 1.0), "central crop": (1.0, 0.75)}
 """Near-duplicates of a photograph: (scale, share of either side that is kept)."""
 
-Progress = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Inputs:
         codebook: str | Path | None = None,
         jobs: int = 1,
         n_pictures: int = N_PICTURES,
-        progress: Progress | None = None,
+        progress: Say | None = None,
     ) -> None:
         if jobs < 1:
             raise InvalidInputError(f"jobs must be at least 1; got {jobs}.")
@@ -112,7 +112,7 @@ class Inputs:
         self._mnist = mnist
         self._images = None if images is None else Path(images)
         self._codebook = None if codebook is None else Path(codebook)
-        self._progress = progress or (lambda message: None)
+        self._say = progress or (lambda message: None)
         self._loaded: dict[str, Data] = {}
         self._paths: dict[str, tuple[Path, ...]] = {}
         self._books: dict[str, NDArray[np.float32]] = {}
@@ -146,7 +146,7 @@ class Inputs:
             Vlad(book),
             n_jobs=self.jobs,
             cache=self.cache / "descriptors",
-            progress=lambda done, total: self._progress(f"describing images: {done} of {total}"),
+            progress=lambda what, done, total: self._say(f"{what}: {done} of {total}"),
         )
         self._paths[name] = described.paths
         note = f"VLAD ({len(book)} x 128) of {len(described.paths):,} " + (
@@ -183,7 +183,7 @@ class Inputs:
             if kept.is_file():
                 book = np.array(datasets.read_npy(kept))
             else:
-                self._progress(f"learning a codebook of {centres} centres")
+                self._say(f"learning a codebook of {centres} centres")
                 limit = 200_000 if name == "photographs" else 8_000
                 book = learn_codebook(self._folder(name), centres, max_descriptors=limit, rng=0)
                 kept.parent.mkdir(parents=True, exist_ok=True)

@@ -21,8 +21,8 @@ from bilsh.experiments.base import Rows
 from bilsh.experiments.retrieval import asymmetric_scores, fitted
 from bilsh.projections.transform import HEADER_BYTES
 from bilsh.search.exact import top_k
+from bilsh.types import Values
 
-Floats = NDArray[np.float32]
 Found = NDArray[np.int64]
 
 K = 10
@@ -34,7 +34,7 @@ NEEDS_FAISS = (
 )
 
 
-def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Floats, Floats]:
+def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Values, Values]:
     """Rows as float32 vectors, centred on the mean of the database: (queries, database)."""
     rows = np.asarray(X, dtype=np.float32).reshape(len(X), -1)
     order = np.random.default_rng(seed).permutation(len(rows))
@@ -43,54 +43,54 @@ def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Floats, Floats]:
     return queries - mean, database - mean
 
 
-def _kernel(Q: Floats, X: Floats, size: int, bandwidth: float, asymmetric: bool) -> Found:
+def _kernel(Q: Values, X: Values, size: int, bandwidth: float, asymmetric: bool) -> Found:
     encoder = fitted(bilsh.KernelEncoder(8 * size, bandwidth=bandwidth, random_state=0), X)
     codes = encoder.transform(X)
     return _nearest(encoder, Q, codes, asymmetric)
 
 
-def _angle(Q: Floats, X: Floats, size: int, bandwidth: float, asymmetric: bool) -> Found:
+def _angle(Q: Values, X: Values, size: int, bandwidth: float, asymmetric: bool) -> Found:
     encoder = fitted(bilsh.AngleEncoder(8 * size, random_state=0), X, None)
     return _nearest(encoder, Q, encoder.transform(X), asymmetric)
 
 
-def _learned(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _learned(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     if size <= HEADER_BYTES:
         return None
     encoder = bilsh.EuclideanEncoder(size, random_state=0).fit(X)
     return np.asarray(bilsh.Index(encoder.transform(X), encoder).search(Q, k=K).ids)
 
 
-def _nearest(encoder: Any, Q: Floats, codes: NDArray[np.uint8], asymmetric: bool) -> Found:
+def _nearest(encoder: Any, Q: Values, codes: NDArray[np.uint8], asymmetric: bool) -> Found:
     if not asymmetric:
         return np.asarray(top_k(encoder.transform(Q), codes, K).ids)
     return np.argsort(-asymmetric_scores(encoder, Q, codes), axis=1, kind="stable")[:, :K]
 
 
-def _signs(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _signs(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     if size != -(-X.shape[1] // 8):
         return None
     return np.asarray(top_k(pack(Q >= 0), pack(X >= 0), K).ids)
 
 
-def _searched(index: Any, Q: Floats, X: Floats) -> Found:
+def _searched(index: Any, Q: Values, X: Values) -> Found:
     optional("faiss", "Peers").omp_set_num_threads(1)
     index.train(X)
     index.add(X)
     return np.asarray(index.search(Q, K)[1])
 
 
-def _lsh(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found:
+def _lsh(Q: Values, X: Values, size: int, bandwidth: float) -> Found:
     return _searched(optional("faiss", "FAISS LSH").IndexLSH(X.shape[1], 8 * size), Q, X)
 
 
-def _itq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _itq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     if 8 * size > X.shape[1]:
         return None
     return _searched(optional("faiss", "ITQ").index_factory(X.shape[1], f"ITQ{8 * size},LSH"), Q, X)
 
 
-def _rabitq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _rabitq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     dims = 8 * (size - RABITQ_FACTORS)
     if not 8 <= dims <= X.shape[1]:
         return None
@@ -100,7 +100,7 @@ def _rabitq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
     return _searched(faiss.index_factory(X.shape[1], f"PCAR{dims},RaBitQ"), Q, X)
 
 
-def _ivf_rabitq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _ivf_rabitq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     """Residuals to 256 centres, all lists looked at; the byte that names the list counts."""
     faiss = optional("faiss", "RaBitQ")
     if not hasattr(faiss, "IndexIVFRaBitQ") or len(X) < 256:
@@ -125,7 +125,7 @@ def _ivf_rabitq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | No
     return _searched(index, Q, X)
 
 
-def _opq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _opq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     """A learned rotation before product quantisation: 25 iterations on 10,000 rows."""
     d = X.shape[1]
     if size > d or len(X) < 256:
@@ -141,7 +141,7 @@ def _opq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
     return _searched(index, Q, X)
 
 
-def _scalar(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _scalar(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     faiss = optional("faiss", "SQ")
     for bits in (8, 6, 4):
         index = faiss.index_factory(X.shape[1], f"SQ{bits}")
@@ -150,7 +150,7 @@ def _scalar(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
     return None
 
 
-def _pq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
+def _pq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     d = X.shape[1]
     if size > d or len(X) < 256:
         return None
@@ -162,7 +162,7 @@ def _pq(Q: Floats, X: Floats, size: int, bandwidth: float) -> Found | None:
     return _searched(index, np.pad(Q, padding), np.pad(X, padding))
 
 
-Method = Callable[[Floats, Floats, int, float], Found | None]
+Method = Callable[[Values, Values, int, float], Found | None]
 
 METHODS: dict[str, Method] = {
     "ours: kernel, Hamming": lambda Q, X, size, b: _kernel(Q, X, size, b, False),

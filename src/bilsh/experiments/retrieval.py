@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import bilsh
 from bilsh import _native
 from bilsh.encoders.base import Encoder
+from bilsh.encoders.presets import METHODS
 from bilsh.evaluation import (
     GroundTruth,
     Ranking,
@@ -80,8 +80,9 @@ def paper_encoder(method: str, n_bits: int, bandwidth: float, seed: int, jobs: i
     """Encoder of the paper by its name in tables: "single", "bilinear m=5"."""
     settings: dict[str, Any] = {"bandwidth": bandwidth, "random_state": seed, "n_jobs": jobs}
     if method == SINGLE:
-        return bilsh.lsh_sik(n_bits, **settings)
-    return bilsh.blsh_sik(n_bits, oversampling=int(method.removeprefix("bilinear m=")), **settings)
+        return METHODS["lsh-sik"].make(n_bits, **settings)
+    settings["oversampling"] = int(method.removeprefix("bilinear m="))
+    return METHODS["blsh-sik"].make(n_bits, **settings)
 
 
 def fitted(encoder: Encoder, X: NDArray[Any], rows: int | None = FIT_ROWS) -> Encoder:

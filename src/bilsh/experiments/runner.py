@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -24,13 +24,12 @@ from threadpoolctl import threadpool_limits
 
 from bilsh import __version__, _native
 from bilsh.experiments.base import Experiment, Part, Row, Rows, Tables
-from bilsh.experiments.inputs import Inputs
+from bilsh.experiments.inputs import Inputs, Say
 from bilsh.files import replace_file
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib", "opencv-python-headless", "faiss-cpu")
 
 Record = dict[str, Any]
-Say = Callable[[str], None]
 
 
 def machine() -> dict[str, Any]:

@@ -18,22 +18,22 @@ from bilsh.errors import InvalidInputError
 from bilsh.projections.kernels import Kernel
 from bilsh.theory.orthogonality import OrthogonalPairs
 from bilsh.theory.sharing import BitSharing
+from bilsh.types import Values
 from bilsh.validation import BLOCK_BYTES
 
-Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 
-SIGNS: Floats = np.array([-1, 1], dtype=np.float32)
+SIGNS: Values = np.array([-1, 1], dtype=np.float32)
 
 
 class Plan(Protocol):
     """A compiled recipe: projection, offsets and quantiser in one pass over the descriptors."""
 
-    def encode(self, X: Floats, n_jobs: int = 1) -> Bytes:
+    def encode(self, X: Values, n_jobs: int = 1) -> Bytes:
         """Return packed codes (n, ceil(k/8))."""
 
-    def project(self, X: Floats, n_jobs: int = 1) -> Floats:
+    def project(self, X: Values, n_jobs: int = 1) -> Values:
         """Return the k real numbers (n, k) that the bits are made from."""
 
 
@@ -86,7 +86,7 @@ class LinearMap:
         """How many real numbers the map makes of a descriptor."""
 
     @abstractmethod
-    def plan(self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None) -> Plan:
+    def plan(self, outputs: Integers, scale: float, offsets: Values, tau: Values | None) -> Plan:
         """Compile the bits: bit r quantises ``scale * output[outputs[r]] + offsets[r]``."""
 
     @abstractmethod

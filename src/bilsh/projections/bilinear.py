@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.errors import InvalidInputError
 from bilsh.projections import designs
-from bilsh.projections.base import SIGNS, Floats, Integers, LinearMap, Plan, Projection
+from bilsh.projections.base import SIGNS, Integers, LinearMap, Plan, Projection
 from bilsh.projections.kernels import Kernel, bilinear_kernel
 from bilsh.theory.orthogonality import OrthogonalPairs
 from bilsh.theory.sharing import BitSharing
+from bilsh.types import Values
 from bilsh.validation import check_boolean, check_choice, check_integer
 
 TRANSPOSITION = 16
@@ -50,11 +51,11 @@ class BilinearMap(LinearMap):
 
     kind: ClassVar[str] = "bilinear"
 
-    left: Floats
-    right: Floats
+    left: Values
+    right: Values
     pairs: Integers
     permutation: Integers | None
-    signs: Floats | None
+    signs: Values | None
     d: int
     left_first: bool
     grid_shapes: tuple[tuple[int, int], ...]
@@ -78,7 +79,7 @@ class BilinearMap(LinearMap):
             padded = padded[:, self.permutation] * self.signs.astype(X.dtype)
         return padded.reshape(-1, d_w, d_v)
 
-    def plan(self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None) -> Plan:
+    def plan(self, outputs: Integers, scale: float, offsets: Values, tau: Values | None) -> Plan:
         """Compile the bits; see :class:`bilsh.projections.base.LinearMap`."""
         right = self.right if scale == 1.0 else self.right * np.float32(scale)
         return _native.BilinearPlan(
@@ -314,7 +315,7 @@ def _stack(
     counts: list[int],
     dim: int,
     rng: np.random.Generator,
-) -> Floats:
+) -> Values:
     """Independent factors for stacked grids, one below the other."""
     rows = np.concatenate([factor(count, dim, rng) for count in counts])
     return np.ascontiguousarray(rows, dtype=np.float32)

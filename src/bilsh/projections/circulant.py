@@ -12,7 +12,6 @@ from bilsh import _native
 from bilsh.projections.base import (
     SIGNS,
     Bytes,
-    Floats,
     Integers,
     LinearMap,
     Plan,
@@ -21,6 +20,7 @@ from bilsh.projections.base import (
     pairs_in_blocks,
 )
 from bilsh.projections.kernels import Kernel
+from bilsh.types import Values
 
 MAX_TURNS = 2.0**20
 """Beyond it a float32 tells the phase to no better than an eighth of a turn; as in the compiled plans."""
@@ -45,8 +45,8 @@ class CirculantMap(LinearMap):
 
     kind: ClassVar[str] = "circulant"
 
-    columns: Floats
-    signs: Floats
+    columns: Values
+    signs: Values
     selected: Integers
 
     @property
@@ -54,7 +54,7 @@ class CirculantMap(LinearMap):
         """Number of outputs in use."""
         return len(self.selected)
 
-    def plan(self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None) -> Plan:
+    def plan(self, outputs: Integers, scale: float, offsets: Values, tau: Values | None) -> Plan:
         """Compile the bits; see :class:`bilsh.projections.base.LinearMap`."""
         import scipy.fft
 
@@ -99,19 +99,19 @@ class CirculantPlan:
     """
 
     spectrum: NDArray[np.complex128]
-    signs: Floats
+    signs: Values
     outputs: Integers
-    offsets: Floats
-    tau: Floats | None
+    offsets: Values
+    tau: Values | None
 
-    def project(self, X: Floats, n_jobs: int = 1) -> Floats:
+    def project(self, X: Values, n_jobs: int = 1) -> Values:
         """Return the real numbers (n, k) that the bits are made from."""
         values = np.empty((len(X), len(self.outputs)), dtype=np.float32)
         for start in range(0, len(X), BLOCK_ROWS):
             values[start : start + BLOCK_ROWS] = self._project_block(X[start : start + BLOCK_ROWS], n_jobs)
         return values
 
-    def encode(self, X: Floats, n_jobs: int = 1) -> Bytes:
+    def encode(self, X: Values, n_jobs: int = 1) -> Bytes:
         """Return packed codes (n, ceil(k/8))."""
         codes = np.empty((len(X), -(-len(self.outputs) // 8)), dtype=np.uint8)
         for start in range(0, len(X), BLOCK_ROWS):
@@ -119,7 +119,7 @@ class CirculantPlan:
             codes[start : start + BLOCK_ROWS] = _native.quantize(values, self.tau)
         return codes
 
-    def _project_block(self, X: Floats, n_jobs: int) -> Floats:
+    def _project_block(self, X: Values, n_jobs: int) -> Values:
         import scipy.fft
 
         n, d = X.shape

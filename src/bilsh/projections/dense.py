@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.projections.base import Floats, Integers, LinearMap, Plan, Projection
+from bilsh.projections.base import Integers, LinearMap, Plan, Projection
 from bilsh.projections.kernels import Kernel
+from bilsh.types import Values
 from bilsh.validation import BLOCK_BYTES, check_integer
 
 GENERATOR = "philox4x32-10, box-muller, 1"
@@ -40,8 +41,8 @@ class DenseMap(LinearMap):
     kind: ClassVar[str] = "dense"
     accepts_sparse: ClassVar[bool] = True
 
-    weights: Floats | None
-    row_scale: Floats
+    weights: Values | None
+    row_scale: Values
     seed: int
     variate: str
     d: int
@@ -61,13 +62,13 @@ class DenseMap(LinearMap):
         """Regenerated weights are made anew for every block: larger blocks make them less often."""
         return BLOCK_BYTES if self.weights is not None else STREAMED_ITEM_BYTES
 
-    def rows(self, start: int, stop: int) -> Floats:
+    def rows(self, start: int, stop: int) -> Values:
         """Rows ``start`` to ``stop`` of the weights, wherever they are kept."""
         if self.weights is not None:
             return self.weights[start:stop]
         return _native.dense_weights(self.seed, self.variate, self.row_scale, self.d, start, stop)
 
-    def plan(self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None) -> Plan:
+    def plan(self, outputs: Integers, scale: float, offsets: Values, tau: Values | None) -> Plan:
         """Compile the bits; see :class:`bilsh.projections.base.LinearMap`."""
         if self.weights is not None:
             scaled = self.weights if scale == 1.0 else self.weights * np.float32(scale)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.projections.base import (
     SIGNS,
-    Floats,
     Integers,
     LinearMap,
     Plan,
@@ -20,6 +19,7 @@ from bilsh.projections.base import (
     pairs_in_blocks,
 )
 from bilsh.projections.kernels import Kernel
+from bilsh.types import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class HadamardMap(LinearMap):
 
     kind: ClassVar[str] = "hadamard"
 
-    signs: Floats
+    signs: Values
     selected: Integers
     d: int
 
@@ -47,7 +47,7 @@ class HadamardMap(LinearMap):
         """Number of outputs in use."""
         return len(self.selected)
 
-    def plan(self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None) -> Plan:
+    def plan(self, outputs: Integers, scale: float, offsets: Values, tau: Values | None) -> Plan:
         """Compile the bits; see :class:`bilsh.projections.base.LinearMap`.
 
         The compiled transform is not normalised; 1 / D makes its rows as long as Gaussian ones, sqrt(D).

@@ -18,9 +18,8 @@ from bilsh import theory
 from bilsh.errors import InvalidInputError
 from bilsh.theory.inverse import invert
 from bilsh.theory.kernels import SMALLEST_NU
+from bilsh.types import Floats
 from bilsh.validation import check_choice, check_positive
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.projections.base import Floats, Integers, LinearMap
+from bilsh.projections.base import Integers, LinearMap
+from bilsh.types import Values
 
 HEADER_BYTES = 4
 """Of a code before its bits: centre, error, and two bytes of what is added to estimates."""
@@ -53,16 +54,16 @@ class TransformMap(LinearMap):
 
     kind: ClassVar[str] = "transform"
 
-    centres: Floats
-    left: Floats | None
-    right: Floats | None
+    centres: Values
+    left: Values | None
+    right: Values | None
     pairs: Integers | None
-    basis: Floats | None
+    basis: Values | None
     counts: Integers
     coordinates: Integers
-    steps: Floats
+    steps: Values
     depths: Integers
-    errors: Floats
+    errors: Values
     add_least: float
     add_step: float
     share: float
@@ -111,7 +112,7 @@ class TransformMap(LinearMap):
             plans.append(self._frame(c, span, offset))
         return tuple(plans)
 
-    def _frame(self, c: int, span: slice, offsets: Floats) -> _native.Plan:
+    def _frame(self, c: int, span: slice, offsets: Values) -> _native.Plan:
         if self.left is None or self.right is None or self.pairs is None:
             basis = np.ascontiguousarray(np.asarray(self.basis)[span])
             return _native.DensePlan(basis, np.arange(len(basis), dtype=np.int32), offsets, None)
@@ -125,7 +126,7 @@ class TransformMap(LinearMap):
         )
 
     def plan(  # type: ignore[override]
-        self, outputs: Integers, scale: float, offsets: Floats, tau: Floats | None
+        self, outputs: Integers, scale: float, offsets: Values, tau: Values | None
     ) -> _native.TransformPlan:
         """Compile centres, frames and quantisers; there are no outputs to choose from."""
         centres = self.centres

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from bilsh.codes import Codes
 from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError
+from bilsh.types import Floats
 from bilsh.validation import check_fraction, check_integer
 
 if TYPE_CHECKING:
     from bilsh.search.results import Matches, Neighbors
     from bilsh.search.scan import Segment
 
-Floats = NDArray[np.float64]
 
 PAIRS = 10_000
 """Pairs drawn by default: the ends of a band of 90 % are then known to about .2 % of all pairs."""

@@ -11,7 +11,7 @@ k-th distance T among them tells how far its neighbours are; it goes on to all c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isqrt
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.errors import InvalidInputError
+from bilsh.types import Progress
 from bilsh.validation import check_integer
 
 CENTRE_BYTES = 128
@@ -41,7 +42,6 @@ EVERYTHING = np.iinfo(np.int32).max
 """The slack with which all cells are visited."""
 
 Rows = Iterator[tuple[NDArray[np.int64], Codes]]
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -12,7 +12,7 @@ from bilsh.codes import Codes, as_codes, slab_widths
 from bilsh.encoders.calibration import calibration_of
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.euclidean_coder import require_hamming
-from bilsh.encoders.foreign import ForeignCoder
+from bilsh.encoders.foreign import BitPacking, ForeignCoder
 from bilsh.errors import InvalidInputError
 from bilsh.search.cells import Cells, in_cells, number_of_cells
 from bilsh.search.promise import Trial, try_items, try_queries
@@ -39,6 +39,8 @@ class Index(Searchable):
     bits : None, "sign" or "sign of a rotation"
         What bits of codes that were made elsewhere are. "sign": bit r is [value r >= 0], so values can be queries.
         "sign of a rotation": besides, answers carry similarities.
+    bitorder : "little" or "big"
+        How such codes, those of queries too, are packed: "big" is what numpy.packbits does by default.
     cells : int, "auto" or None
         Number of cells to put the codes into, so that ``search(recall=...)`` reads only those near the query; "auto"
         takes 4 sqrt(n), and none for fewer than 10,000 codes. See docs/cells.md.
@@ -69,17 +71,18 @@ class Index(Searchable):
         ids: ArrayLike | None = None,
         vectors: ArrayLike | None = None,
         bits: str | None = None,
+        bitorder: BitPacking = "little",
         cells: int | str | None = None,
         n_jobs: int | None = None,
     ) -> None:
         stored = as_codes(codes, "codes")
         if encoder is None:
-            self.coder: Coder = ForeignCoder.of(8 * stored.shape[1], bits)
+            self.coder: Coder = ForeignCoder.of(8 * stored.shape[1], bits, bitorder)
             stored = self.coder.order.apply(stored) if self.coder.order else stored
         else:
-            if bits is not None:
+            if bits is not None or bitorder != "little":
                 raise InvalidInputError(
-                    "bits= is for codes without an encoder; the encoder knows what its bits are."
+                    "bits= and bitorder= are for codes without an encoder; the encoder knows what its bits are."
                 )
             coder = getattr(encoder, "coder_", encoder)
             if getattr(coder, "by_hamming", True):

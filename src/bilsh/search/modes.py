@@ -26,8 +26,8 @@ from bilsh.search.results import Explanation, Matches, Neighbors
 from bilsh.search.scan import Found, Memory, Scan, Segment, Tally
 from bilsh.search.visiting import Wish
 from bilsh.theory.hits import WINDOW
+from bilsh.types import Floats
 
-Floats = NDArray[np.float64]
 COMPLETE = 3
 """Of candidates by distance, the third with the best scores holds nearly all items with such scores."""
 

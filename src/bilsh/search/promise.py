@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
-from bilsh.search.cells import EVERYTHING, FIRST, Cells, Progress, whole
+from bilsh.search.cells import EVERYTHING, FIRST, Cells, whole
+from bilsh.types import Progress
 
 QUERIES = 2000
 NEIGHBOURS = 200

@@ -15,8 +15,8 @@ from bilsh.estimates.euclidean import DistanceEstimate, DistanceEvidence
 from bilsh.estimates.evidence import Evidence
 from bilsh.estimates.intervals import Estimate
 from bilsh.search.promise import Promise
+from bilsh.types import Floats
 
-Floats = NDArray[np.float64]
 COLUMNS = ("query", "rank", "id", "distance", "similarity", "low", "high", "exact")
 SHOWN = 10
 """Queries and hits that a repr shows."""

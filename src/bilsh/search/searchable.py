@@ -131,7 +131,7 @@ class View:
 
     def _values(self, values: ArrayLike) -> Query:
         """Values as a model gives them, bit r being [value r >= 0]."""
-        array, n_bits, order = np.asarray(values), self.coder.n_bits, self.coder.order
+        array, n_bits = np.asarray(values), self.coder.n_bits
         if self.coder.kind != "foreign":
             raise InvalidInputError(VALUES_ELSEWHERE)
         if array.ndim != 2 or array.shape[1] != n_bits or array.dtype.kind not in "fiu":
@@ -140,9 +140,7 @@ class View:
             )
         if not np.isfinite(array).all():
             raise InvalidInputError("query_values hold NaN or infinity. Remove them first.")
-        ordered = array.astype(np.float32)
-        if order is not None:
-            ordered = np.ascontiguousarray(ordered[:, order.permutation])
+        ordered = self.coder.plan.project(array.astype(np.float32))
         return Query(np.packbits(ordered >= 0, axis=1, bitorder="little"), ordered)
 
     def _items(self, numbers: Ids, request: Request) -> Query:

@@ -14,6 +14,7 @@ from bilsh.search.request import Request
 from bilsh.search.searchable import Searchable
 from bilsh.store.change import Change
 from bilsh.store.view import View
+from bilsh.types import Progress
 from bilsh.validation import thread_count
 
 FEWEST = 100
@@ -57,7 +58,7 @@ class Arranging(View, Searchable):
         n_cells: int | str = "auto",
         *,
         n_jobs: int | None = None,
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> int:
         """Put all items into cells, so that ``search(recall=...)`` reads only those near a query.
 

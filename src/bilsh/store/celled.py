@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from bilsh.codes import Codes
 from bilsh.search.cells import (
     CENTRE_BYTES,
-    Progress,
     arranged,
     learn_centres,
     nearest,
@@ -33,6 +32,7 @@ from bilsh.store.segment import Segment, windows
 from bilsh.store.snapshot import open_file
 from bilsh.store.trials import write_trial
 from bilsh.store.writer import Writer
+from bilsh.types import Progress
 
 Sources = Sequence[RowSet | Segment]
 OUTPUT_BYTES = 32 << 20

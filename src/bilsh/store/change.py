@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError, InvalidInputError, InvalidTypeError
-from bilsh.search.cells import Progress
 from bilsh.store import log
 from bilsh.store.celled import Arrangement, Workshop, merge_into_cells
 from bilsh.store.files import SyncFailed
@@ -25,6 +24,7 @@ from bilsh.store.segment import Segment
 from bilsh.store.snapshot import Snapshot, locate, open_file
 from bilsh.store.tail import Tail
 from bilsh.store.writer import Writer
+from bilsh.types import Progress
 
 FLUSH_BYTES = 64 << 20
 _MAX_ID = 2**63 - 1

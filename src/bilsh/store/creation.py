@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bilsh.encoders.coder import Coder
-from bilsh.encoders.foreign import ForeignCoder
+from bilsh.encoders.foreign import BitPacking, ForeignCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.store.files import Directory
 from bilsh.store.manifest import Manifest, VectorKind, is_own_file, seconds
@@ -52,17 +52,19 @@ def first_version(writer: Writer, coder: Coder, keep_vectors: VectorKind | None,
     return snapshot
 
 
-def coder_for(encoder: Any, n_bits: int | None, bits: str | None) -> Coder:
+def coder_for(encoder: Any, n_bits: int | None, bits: str | None, bitorder: BitPacking = "little") -> Coder:
     """Coder of a new store: the encoder's, or a stand-in for codes that are made elsewhere."""
     if encoder is None:
         if n_bits is None:
             raise InvalidInputError("give a fitted encoder, or n_bits= for codes that are made elsewhere.")
-        return ForeignCoder.of(n_bits, bits)
-    if n_bits is not None or bits is not None:
+        return ForeignCoder.of(n_bits, bits, bitorder)
+    if n_bits is not None or bits is not None or bitorder != "little":
         raise InvalidInputError(
-            "n_bits= and bits= are for stores without an encoder; the encoder knows both."
+            "n_bits=, bits= and bitorder= are for stores without an encoder; the encoder knows them."
         )
     coder = getattr(encoder, "coder_", encoder)
     if not isinstance(coder, Coder):
+        if hasattr(encoder, "fit"):
+            raise InvalidInputError("the encoder is not fitted yet. Call encoder.fit(X) first.")
         raise InvalidTypeError(f"encoder must be a fitted bilsh encoder; got {type(encoder).__name__}.")
     return coder

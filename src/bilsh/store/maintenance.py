@@ -113,7 +113,8 @@ def repair(directory: Directory, to_version: int) -> int:
     there = versions_among(directory.list())
     last = [version.version for version in versions(directory)]
     if not there or not there[0] <= to_version <= max(last):
-        raise InvalidInputError(f"version {to_version} is not there; {directory.path} has versions {last}.")
+        why = "is no longer kept" if last and 0 < to_version < max(last) else "never was"
+        raise InvalidInputError(f"version {to_version} {why}; there are {', '.join(map(str, last))}.")
     writer = Writer(directory)
     try:
         snapshot = open_snapshot(directory, version=to_version, use_map=False)

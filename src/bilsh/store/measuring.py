@@ -21,6 +21,7 @@ from bilsh.store.manifest import seconds
 from bilsh.store.searching import StoreView
 from bilsh.store.snapshot import Snapshot
 from bilsh.theory.hit_sample import RANKS, HitSample
+from bilsh.types import Floats
 
 QUERIES = 1000
 """Most queries that are used."""
@@ -28,7 +29,6 @@ QUERIES = 1000
 SHOWN = (0, RANKS - 1)
 BLOCK_BYTES = 1 << 27
 
-Floats = NDArray[np.float64]
 Shares = tuple[float, float]
 
 

@@ -34,16 +34,17 @@ class Settings:
     Attributes
     ----------
     bits, method, oversampling, seed
-        The encoder, see :data:`bilsh.workflows.ingest.METHODS`.
+        The encoder, see :data:`bilsh.encoders.presets.METHODS`.
     batch : int
         Most items per commit.
     keep_vectors : "float32", "float16" or None
     key : str or None
         Which array of an .npz, HDF5 or Parquet file.
-    describe : "vlad", "hog" or "pixels"
-        How images become matrices.
+    describe : str
+        How images become numbers: "hog-color", "hog", "vlad", "pixels", "module:function"; "auto" is chosen by a look
+        at them, and replaced by what was chosen.
     centers, side, max_side
-        VLAD centres; pixels per side for hog and pixels; longest side that images are shrunk to.
+        VLAD centres (0: chosen); pixels per side for hog-color, hog and pixels; longest side that images are shrunk to.
     """
 
     bits: int = 4096
@@ -53,8 +54,8 @@ class Settings:
     batch: int = 8192
     keep_vectors: str | None = None
     key: str | None = None
-    describe: str = "vlad"
-    centers: int = 500
+    describe: str = "auto"
+    centers: int = 0
     side: int | None = None
     max_side: int | None = None
 

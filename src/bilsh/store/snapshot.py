@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import CorruptStoreError
+from bilsh.errors import CorruptStoreError, DataNotFoundError
 from bilsh.store.files import Directory, Disk
 from bilsh.store.ids import Names
 from bilsh.store.log import read_log
@@ -164,6 +164,8 @@ def open_directory(disk: Disk, path: Path) -> Directory:
         return disk.directory(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no store at {path}. Make one with Store.create.") from None
+    except NotADirectoryError:
+        raise NotADirectoryError(f"{path} is a file; a store is a directory.") from None
 
 
 def refuse_nothing(directory: Directory) -> None:
@@ -196,7 +198,7 @@ def open_snapshot(
         there = [v for v in versions_among(directory.list()) if version is None or v <= version]
         if not there and not noted.version:
             refuse_nothing(directory)
-            raise _missing(manifest_name(version or 0))
+            raise _missing(manifest_name(0)) if version is None else _not_kept(version)
         number = there[-1] if there else 0
         try:
             if number < noted.manifest:
@@ -211,7 +213,7 @@ def open_snapshot(
             continue
         found = snapshot.manifest.version
         if version is not None and found != version:
-            raise _missing(f"version {version}")
+            raise _not_kept(version)
         if found >= noted.version:
             return snapshot
         behind += 1
@@ -222,6 +224,10 @@ def open_snapshot(
                 "See Store.versions and Store.repair."
             )
     raise _missing(manifest_name(number))
+
+
+def _not_kept(version: int) -> DataNotFoundError:
+    return DataNotFoundError(f"version {version} is not kept. Store.versions tells which are.")
 
 
 def _missing(what: str) -> CorruptStoreError:

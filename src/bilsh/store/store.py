@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.foreign import BitPacking
 from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.search.scan import Memory
 from bilsh.store import space
@@ -73,6 +74,7 @@ class Store(Calibrating):
         *,
         n_bits: int | None = None,
         bits: str | None = None,
+        bitorder: BitPacking = "little",
         keep_vectors: VectorKind | None = None,
         mmap: bool = True,
         _disk: Disk | None = None,
@@ -91,6 +93,8 @@ class Store(Calibrating):
             What their bits are. None: known by their distances only. "sign": bit r is [value r >= 0], so that values
             can be items and queries. "sign of a rotation": besides, the fraction of differing bits tells the angle, and
             answers carry similarities.
+        bitorder : "little" or "big"
+            How they are packed, as in numpy.packbits, whose default is "big". Codes go in and come out so.
         keep_vectors : "float32", "float16" or None
             Keep the items themselves too, for re-ranking by exact distance.
         mmap : bool
@@ -100,7 +104,7 @@ class Store(Calibrating):
             raise InvalidInputError(
                 f"keep_vectors must be 'float32', 'float16' or None; got {keep_vectors!r}."
             )
-        coder = coder_for(encoder, n_bits, bits)
+        coder = coder_for(encoder, n_bits, bits, bitorder)
         disk, where = _disk or Disk(), Path(path)
         disk.make_directory(where)
         directory = disk.directory(where)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import InvalidInputError
-from bilsh.theory.kernels import Floats
+from bilsh.types import Floats
 
 Complexes = NDArray[np.complex128]
 _Numbers = TypeVar("_Numbers", Floats, Complexes)

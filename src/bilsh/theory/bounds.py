@@ -13,7 +13,8 @@ from bilsh.errors import InvalidInputError
 from bilsh.theory._series import bilinear_mismatch, check_thresholds
 from bilsh.theory.covariance import bit_covariance
 from bilsh.theory.distance import gaussian_split
-from bilsh.theory.kernels import Floats, as_nonnegative, gaussian_kernel
+from bilsh.theory.kernels import as_nonnegative, gaussian_kernel
+from bilsh.types import Floats
 from bilsh.validation import check_integer
 
 _MANY = 100_000  # equal eigenvalues; beyond, the Gaussian value bounds theirs and is as good

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from bilsh.errors import InvalidInputError
 from bilsh.theory._series import bilinear_mismatch, bilinear_squared_triangle, check_thresholds
 from bilsh.theory.distance import gaussian_split
-from bilsh.theory.kernels import Floats, as_spectrum
+from bilsh.theory.kernels import as_spectrum
 from bilsh.theory.sharing import BitSharing
+from bilsh.types import Floats
 
 SHARED = ("none", "one", "both", "quadrature")
 """What two bits may have in common, see :func:`bit_covariance`."""

@@ -23,13 +23,13 @@ from bilsh.theory._series import (
     coefficient,
 )
 from bilsh.theory.kernels import (
-    Floats,
     as_nonnegative,
     as_spectrum,
     cauchy_spectrum,
     check_nu,
     matern_mixture,
 )
+from bilsh.types import Floats
 
 KERNELS = ("bilinear", "gaussian", "laplacian", "cauchy", "matern", "angle")
 """What `kernel` may be in :func:`expected_hamming`."""

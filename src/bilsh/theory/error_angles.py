@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from bilsh.types import Floats
 
 LEVELS = np.concatenate([[0.001, 0.0025, 0.005, 0.01, 0.0175, 0.025, 0.0375], np.arange(0.05, 0.9501, 0.05)])
 LEVELS = np.unique(np.round(np.concatenate([LEVELS, 1 - LEVELS]), 6))

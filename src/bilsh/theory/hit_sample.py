@@ -7,13 +7,13 @@ from functools import cache
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bilsh.errors import InvalidInputError
+from bilsh.types import Floats
 
 __all__ = ["LEVELS", "RANKS", "HitSample", "rank_place"]
 
-Floats = NDArray[np.float64]
 
 RANKS = 10
 """Ranks that a sample looks at; later ones are treated like the last of them."""

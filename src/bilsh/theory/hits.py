@@ -29,10 +29,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError
 from bilsh.theory.hit_sample import HitSample, rank_place
+from bilsh.types import Floats
 
 __all__ = ["WINDOW", "HitPosterior", "posterior", "window_size"]
 
-Floats = NDArray[np.float64]
 EffectiveBits = Callable[[Floats], Floats]
 
 WINDOW = 101

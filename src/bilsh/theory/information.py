@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from bilsh.errors import InvalidInputError
 from bilsh.theory.distance import as_argument, check_kernel, expected_hamming
-from bilsh.theory.kernels import Floats
+from bilsh.types import Floats
 
 _STEP = 1e-3  # of ln s; the rule below is of fourth order, so its error is far below 1e-9
 

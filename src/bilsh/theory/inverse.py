@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 from bilsh.errors import InvalidInputError
 from bilsh.theory._series import SUPREMUM, check_thresholds
 from bilsh.theory.distance import check_kernel, expected_hamming, hamming_gap
-from bilsh.theory.kernels import Floats, as_nonnegative, as_spectrum
+from bilsh.theory.kernels import as_nonnegative, as_spectrum
 from bilsh.theory.spline import Spline
+from bilsh.types import Floats
 
 
 def distance_from_hamming(

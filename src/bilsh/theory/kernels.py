@@ -5,11 +5,10 @@ the ray m D, m = 1, 2, ...; see :mod:`bilsh.theory.distance`.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bilsh.errors import InvalidInputError
-
-Floats = NDArray[np.float64]
+from bilsh.types import Floats
 
 SMALLEST_NU = 0.05
 """Smoothness of the roughest Matern kernel here; below it the mixture leaves the range of float64."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.theory._series import bilinear_mismatch
-from bilsh.theory.kernels import Floats
+from bilsh.types import Floats
 
 _NODES = 12
 _STEP = 1e-4

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bilsh.errors import InvalidInputError
 from bilsh.theory.hit_sample import LEVELS, RANKS, HitSample, rank_place
 from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior, window_size
+from bilsh.types import Floats
 
 __all__ = ["QUERIES", "calibrate", "learn", "sample_sizes"]
 
-Floats = NDArray[np.float64]
 
 QUERIES = 400
 """Sampled queries at fit."""

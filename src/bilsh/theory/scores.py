@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import InvalidInputError
+from bilsh.types import Floats
 
 __all__ = ["ORDERS", "PHASES", "ScoreLaw", "cosine_law", "score_ratios", "sign_law"]
-
-Floats = NDArray[np.float64]
 
 
 ORDERS: NDArray[np.float64] = np.arange(1.0, 512.0)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError
-from bilsh.theory.kernels import Floats
+from bilsh.types import Floats
 
 DRAWS = 512
 """Vectors w that stand for all of them; the relative error of a covariance is about 6 %, of p below 1 %."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bilsh.theory.kernels import Floats
+from bilsh.types import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

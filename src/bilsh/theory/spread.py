@@ -21,10 +21,10 @@ from bilsh.errors import InvalidInputError
 from bilsh.theory.covariance import bit_covariance
 from bilsh.theory.distance import expected_hamming
 from bilsh.theory.sign_covariance import SignMoments, sign_variance
+from bilsh.types import Floats
 
 __all__ = ["SignSpread", "SpectrumSpread", "combined_bits"]
 
-Floats = NDArray[np.float64]
 
 BINS = 8
 """Groups of pairs, by their angles or distances."""

@@ -134,7 +134,7 @@ def groups(request: Request) -> Response:
     least = asked.number(request, "min", round(low + 0.6 * (1 - low), 2), 0.0, 1.0)
     answer = session.jobs.ask(
         ("groups", least),
-        lambda say: stars(found, least, progress=lambda d, t: say("comparing items", d, t)),
+        lambda say: stars(found, least, progress=say),
     )
     if isinstance(answer, dict):
         answer = answer | {"background": None if band is None else {"low": band.low, "high": band.high}}

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import Any
 
-Say = Callable[[str, int, int], None]
+from bilsh.types import Progress
+
 KEPT = 16
 
 
@@ -36,7 +37,7 @@ class Jobs:
         self._lock, self._turn = Lock(), Lock()
 
     def ask(
-        self, key: Hashable, work: Callable[[Say], dict[str, Any]], patience: float = 0.2
+        self, key: Hashable, work: Callable[[Progress], dict[str, Any]], patience: float = 0.2
     ) -> dict[str, Any] | Job:
         """Return the answer, or the job while it is at work; an error is raised once, and the next call tries again."""
         with self._lock:
@@ -56,7 +57,7 @@ class Jobs:
             raise job.error
         return job if job.answer is None else job.answer
 
-    def _run(self, job: Job, work: Callable[[Say], dict[str, Any]]) -> None:
+    def _run(self, job: Job, work: Callable[[Progress], dict[str, Any]]) -> None:
         with self._turn:
             try:
                 job.answer = work(job.say)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from math import prod
@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 from bilsh.datasets.named import cache_folder
 from bilsh.descriptors.choice import DescriptorChoice, choose_descriptor
 from bilsh.errors import AssumptionWarning, InvalidInputError
+from bilsh.types import Progress, silent
 from bilsh.workflows.choice import EncoderChoice, choose_encoder
 from bilsh.workflows.curves import BitsCurve, CurvePoint, bits_curve
 from bilsh.workflows.recall import RANKINGS, Ranking
 from bilsh.workflows.sources import ArraySource, ImageSource
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 SAMPLE_BYTES = 256 << 20
 SAMPLE_IMAGES = 1024
@@ -100,13 +98,15 @@ class Advice:
             },
         }
 
-    def lines(self, source: str | Path) -> list[str]:
+    def lines(self, source: str | Path, options: str = "") -> list[str]:
         """Say the advice in words, for a terminal.
 
         Parameters
         ----------
         source : path
             What the advice is about, as the next command shall name it.
+        options : str
+            What else that command needs to read the source.
         """
         curve, pick, times = self.curve, self.pick, self.pick.times
         among = (
@@ -142,7 +142,7 @@ class Advice:
             seconds = self.encode_seconds_per_million
             lines.append(
                 "time         on this machine, one thread, an exact search of the sample as 1: Hamming "
-                f"{times.hamming:.2g}, asymmetric {times.asymmetric:.2g}, re-ranked {times.reranked:.2g}; "
+                f"{_ratio(times.hamming)}, asymmetric {_ratio(times.asymmetric)}, re-ranked {_ratio(times.reranked)}; "
                 f"encoding a million items {seconds:,.{0 if seconds >= 10 else 1}f} s"
             )
         hold = self.assumptions
@@ -156,7 +156,7 @@ class Advice:
             f"{hold['lemma_1']:.0%}, Theorem 2 for {hold['theorem_2']:.0%}, Theorem 3 for {hold['theorem_3']:.0%}; "
             "bilsh's estimates are exact and need none of them",
             f"next         bilsh encode {shlex.quote(str(source))} -o store/ --bits {pick.n_bits} "
-            f"--method {pick.encoder}{keep}{describe}",
+            f"--method {pick.encoder}{keep}{describe}{options}",
         ]
 
     def _with_vectors(self) -> list[str]:
@@ -183,6 +183,10 @@ def _row(curve: BitsCurve, length: int) -> str:
     return row
 
 
+def _ratio(value: float) -> str:
+    return f"{value:.2g}" if value < 100 else f"{value:,.0f}"
+
+
 def _size(n_bytes: float) -> str:
     power = 0 if n_bytes < 1 else min(int(np.log10(n_bytes)) // 3, 4)
     return f"{n_bytes / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
@@ -194,7 +198,7 @@ def advice_cache() -> Path:
 
 
 def measured_choice(
-    X: Any, n_bits: int, *, of: int | None = None, seed: int = 0, progress: Progress | None = None
+    X: Any, n_bits: int, *, of: int | None = None, seed: int = 0, progress: Progress = silent
 ) -> EncoderChoice:
     """Choose the encoder for `bilsh encode` without a method: measured, and remembered in the user's cache.
 
@@ -208,19 +212,14 @@ def measured_choice(
     seed : int
     progress : callable (what, done, total), optional
     """
-    return choose_encoder(
-        X, n_bits, seed=seed, of=of, cache=advice_cache(), progress=_named(progress, "choosing the encoder")
-    )
-
-
-def _named(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
-    return None if progress is None else lambda done, total: progress(what, done, total)
+    return choose_encoder(X, n_bits, seed=seed, of=of, cache=advice_cache(), progress=progress)
 
 
 def advise(
     path: Path,
     *,
     key: str | None = None,
+    id_column: str | None = None,
     recall: float = WANTED_RECALL,
     keep_vectors: bool = False,
     by: Ranking | None = None,
@@ -230,7 +229,7 @@ def advise(
     pairs: float = 1e6,
     seed: int = 0,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Advice:
     """Measure what codes find on a sample of the data, and recommend the shortest that finds enough.
 
@@ -240,6 +239,8 @@ def advise(
         Array file, or folder of images.
     key : str, optional
         Which array of an .npz, HDF5 or Parquet file.
+    id_column : str, optional
+        Column or array of the file that holds ids, and is no data.
     recall : float
         Wanted share of the 10 exact nearest neighbours.
     keep_vectors : bool
@@ -263,7 +264,7 @@ def advise(
     ranking: Ranking = by or ("reranked" if keep_vectors else "asymmetric")
     if ranking not in RANKINGS:
         raise InvalidInputError(f"by must be one of {', '.join(RANKINGS)}; got {by!r}.")
-    with sampled(path, key, describe, seed=seed, jobs=jobs, progress=progress) as data:
+    with sampled(path, key, describe, id_column=id_column, seed=seed, jobs=jobs, progress=progress) as data:
         return _advise(data, ranking, recall, error, confidence, pairs, seed, progress)
 
 
@@ -283,21 +284,26 @@ def sampled(
     key: str | None = None,
     describe: str | None = None,
     *,
+    id_column: str | None = None,
     seed: int = 0,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Iterator[Sampled]:
     """Take a sample of an array file or of a folder of images; parameters as in :func:`advise`.
 
     An error about values that are not finite, raised where the sample is used, names their row and column.
     """
     if path.is_dir():
+        if (key, id_column) != (None, None):
+            raise InvalidInputError(
+                f"{path} is a folder of images; --key and --id-column are for array files."
+            )
         chosen = choose_descriptor(path, describe, seed=seed, progress=progress)
         images = ImageSource(path, chosen.descriptor, jobs=jobs)
-        X = images.sample(SAMPLE_IMAGES, _named(progress, "describing images"))
+        X = images.sample(SAMPLE_IMAGES, progress)
         yield Sampled(X, images.rows, tuple(images.item_shape), chosen)
         return
-    source = ArraySource(path, key)
+    source = ArraySource(path, key, id_column=id_column)
     if source.rows < 3:
         raise InvalidInputError(f"{path} has {source.rows} rows; advice needs at least 3.")
     X = np.asarray(source.sample(max(64, SAMPLE_BYTES // (4 * prod(source.item_shape)))))
@@ -316,12 +322,14 @@ def _advise(
     confidence: float,
     pairs: float,
     seed: int,
-    progress: Progress | None,
+    progress: Progress,
 ) -> Advice:
     import bilsh
 
-    X, say = data.X, _named(progress, "measuring codes")
-    curve = bits_curve(X, until=recall, by=by, seed=seed, of=data.rows, cache=advice_cache(), progress=say)
+    X = data.X
+    curve = bits_curve(
+        X, until=recall, by=by, seed=seed, of=data.rows, cache=advice_cache(), progress=progress
+    )
     shortest = curve.shortest(recall, by)
     pick = shortest or curve.best(by)
     kind = bilsh.AngleEncoder if pick.encoder == "angle" else bilsh.KernelEncoder

@@ -13,13 +13,13 @@ import numpy as np
 from bilsh.encoders.base import Encoder
 from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
 from bilsh.errors import EncoderAdviceWarning
+from bilsh.types import Progress, silent
 from bilsh.validation import check_choice, check_integer
 from bilsh.workflows.recall import (
     KINDS,
     RANKINGS,
     Bench,
     Kind,
-    Progress,
     Ranking,
     Recalls,
     Sample,
@@ -95,7 +95,7 @@ def choose_encoder(
     seed: int = 0,
     of: int | None = None,
     cache: Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> EncoderChoice:
     """Encode a sample both ways, with the default settings and the length asked for, and compare recall@10.
 
@@ -116,7 +116,7 @@ def choose_encoder(
         Rows of the data, where X is a sample itself.
     cache : path, optional
         Folder where the answer is remembered under a checksum of the sample. Safe to delete at any time.
-    progress : callable (done, total), optional
+    progress : callable (what, done, total), optional
 
     Returns
     -------
@@ -139,21 +139,20 @@ def choose_encoder(
         with suppress(KeyError, TypeError):
             angle, kernel = Recalls(**found.pop("angle")), Recalls(**found.pop("kernel"))
             return EncoderChoice(angle=angle, kernel=kernel, **found)
-    say = progress or (lambda done, total: None)
-    say(0, 2 * DRAWS)
+    progress("choosing the encoder", 0, 2 * DRAWS)
     bench = Bench(sample, 10)
     draws: dict[Kind, list[Shares]] = {kind: [] for kind in KINDS}
     for draw in range(DRAWS):
         for kind in KINDS:
             draws[kind].append(bench.found(bench.costs(bench.encoder(kind, n_bits, draw)), 10))
-            say(2 * draw + 1 + (kind == "kernel"), 2 * DRAWS)
+            progress("choosing the encoder", 2 * draw + 1 + (kind == "kernel"), 2 * DRAWS)
         hits = {
             kind: {by: np.mean([d[by] for d in draws[kind]], axis=0) for by in RANKINGS} for kind in KINDS
         }
         difference = hits["angle"][mode] - hits["kernel"][mode]
         if abs(difference.mean()) > CLOSE:
             break
-    say(2 * DRAWS, 2 * DRAWS)
+    progress("choosing the encoder", 2 * DRAWS, 2 * DRAWS)
     other: Ranking = "hamming" if mode == "asymmetric" else "asymmetric"
     # Level in what decides: the other ranking breaks the tie.
     gap = difference.mean() or (hits["angle"][other] - hits["kernel"][other]).mean()

@@ -8,16 +8,15 @@ once more and compared.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from bilsh.engines import Address, Collection, create, open_collection
 from bilsh.errors import BilshError, DataNotFoundError, IncompatibleCodesError, InvalidInputError
+from bilsh.types import Progress
 from bilsh.workflows.exchange import Digest
 
-Progress = Callable[[str, int, int], None]
 NOTE = "copy"
 BATCH = 4096
 BATCH_BYTES = 8 << 20

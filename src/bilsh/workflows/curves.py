@@ -18,13 +18,13 @@ import numpy as np
 
 from bilsh.encoders.base import Encoder
 from bilsh.search.index import Index
+from bilsh.types import Progress, silent
 from bilsh.validation import as_descriptors, check_choice, check_integer
 from bilsh.workflows.recall import (
     KINDS,
     RANKINGS,
     Bench,
     Kind,
-    Progress,
     Ranking,
     Recalls,
     Sample,
@@ -161,7 +161,7 @@ def bits_curve(
     of: int | None = None,
     item_bytes: int | None = None,
     cache: Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> BitsCurve:
     """Measure recall@10 and @100 of angle and kernel codes against their length, on a sample of the data.
 
@@ -185,7 +185,7 @@ def bits_curve(
         Bytes of an item; by default those of a row of X as it is.
     cache : path, optional
         Folder where the curve is remembered under a checksum of the sample. Safe to delete at any time.
-    progress : callable (done, total), optional
+    progress : callable (what, done, total), optional
 
     Returns
     -------
@@ -213,16 +213,15 @@ def bits_curve(
     if found is not None:
         with suppress(KeyError, TypeError):
             return _curve(found)
-    say = progress or (lambda done, total: None)
     total = 1 + 2 * len(lengths)
-    say(0, total)
+    progress("measuring codes", 0, total)
     bench = Bench(sample, 100)
     exact = _exact_seconds(bench) if times else 0.0
     points: list[CurvePoint] = []
 
     def measure(length: int) -> bool:
         for kind in KINDS:
-            say(min(1 + len(points), total - 1), total)
+            progress("measuring codes", min(1 + len(points), total - 1), total)
             points.append(_point(bench, kind, length, exact))
         return until is not None and any(getattr(p.expected, by) >= until for p in points)
 
@@ -234,7 +233,7 @@ def bits_curve(
             if number + 1 < len(lengths):
                 measure(lengths[number + 1])
             break
-    say(total, total)
+    progress("measuring codes", total, total)
     points.sort(key=lambda p: (p.n_bits, p.encoder))
     curve = BitsCurve(
         tuple(points),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from bilsh.descriptors.choice import DESCRIPTORS, DescriptorChoice, choose_descr
 from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import InvalidInputError
 from bilsh.store.recipe import Settings
+from bilsh.types import Progress
 from bilsh.workflows.resuming import CHOSEN
 
 
@@ -43,7 +43,7 @@ def descriptor_for(
     source: Path,
     settings: Settings,
     codebook: NDArray[np.float32] | None,
-    say: Callable[[str, int, int], None],
+    say: Progress,
 ) -> DescriptorChoice:
     """Choose the descriptor of a folder's images by a look at them, or take the one that was asked for."""
     name = None if settings.describe == CHOSEN else settings.describe

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.encoders.coder import AngleCoder, Coder, KernelCoder
-
-Floats = NDArray[np.float64]
+from bilsh.types import Floats
 
 
 class Exact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from bilsh.files import replace_file
 from bilsh.store import Store
 from bilsh.store.items import Items
 from bilsh.store.recipe import CODEBOOK, RECIPE, read_recipe
+from bilsh.types import Progress, silent
 from bilsh.workflows.exchange import (
     FORMATS,
     PARQUET_KEY,
@@ -27,8 +28,6 @@ from bilsh.workflows.exchange import (
 )
 from bilsh.workflows.rescue import Survey, survey, walk_whole
 
-Progress = Callable[[str, int, int], None]
-
 
 def export_codes(
     store: Store,
@@ -37,7 +36,7 @@ def export_codes(
     *,
     overwrite: bool = False,
     skip_damaged: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Exchanged:
     """Write all living items of a store to a file (and its companions, see :mod:`bilsh.workflows.exchange`).
 
@@ -69,9 +68,8 @@ def export_codes(
         raise InvalidInputError(
             f"{there[0]} exists already. Choose another name with -o, or overwrite with --force."
         )
-    say = progress or (lambda what, done, total: None)
     found = survey(store) if skip_damaged else None
-    goods = Goods(store, len(store) if found is None else found.items, found, say)
+    goods = Goods(store, len(store) if found is None else found.items, found, progress)
     writer = {"faiss": _to_faiss, "npy": _to_npy, "parquet": _to_parquet, "fvecs": _to_fvecs}[to]
     written = [path, *writer(goods, path, beside)]
     with replace_file(beside.encoder) as file:

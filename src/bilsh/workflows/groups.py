@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ from bilsh.codes import prefix
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.intervals import estimate_distances
 from bilsh.search.exact import within
+from bilsh.types import Progress, silent
 from bilsh.workflows.collection import Collection
 from bilsh.workflows.telling import plain
 
 Ints = NDArray[np.int64]
-Progress = Callable[[int, int], None]
 
 WORK = 4 * 10**10
 """Bytes compared at most, all pairs together: seconds."""
@@ -26,7 +25,7 @@ BLOCK = 256
 
 
 def stars(
-    items: Collection, least: float, *, confidence: float = 0.95, progress: Progress | None = None
+    items: Collection, least: float, *, confidence: float = 0.95, progress: Progress = silent
 ) -> dict[str, Any]:
     """Group items that are at least so alike; plain values.
 
@@ -39,7 +38,7 @@ def stars(
         Similarity of each member to the centre, as the codes tell it.
     confidence : float
         Of the intervals, which are those of pairs.
-    progress : callable (done, total), optional
+    progress : callable (what, done, total), optional
     """
     if items.quantity is None:
         raise InvalidInputError(
@@ -93,13 +92,12 @@ def _affordable_bits(items: Collection) -> int:
     return fit[-1]
 
 
-def _pairs(codes: NDArray[np.uint8], radius: int, progress: Progress | None) -> list[tuple[Ints, Ints]]:
+def _pairs(codes: NDArray[np.uint8], radius: int, progress: Progress) -> list[tuple[Ints, Ints]]:
     """Neighbours within the radius of every item, itself left out: rows and distances."""
     found: list[tuple[Ints, Ints]] = []
     total = 0
     for start in range(0, len(codes), BLOCK):
-        if progress is not None:
-            progress(start, len(codes))
+        progress("comparing items", start, len(codes))
         matches = within(codes[start : start + BLOCK], codes, radius)
         for row, (ids, distances) in enumerate(zip(matches.ids, matches.distances, strict=True), start):
             others = ids != row

@@ -14,15 +14,15 @@ import numpy as np
 
 from bilsh.datasets.files import read_npy
 from bilsh.encoders.coder import Coder
-from bilsh.encoders.foreign import ForeignCoder
+from bilsh.encoders.foreign import BitPacking, ForeignCoder
 from bilsh.errors import CorruptExportError, DataNotFoundError, InvalidInputError, optional
 from bilsh.store import Batch, Store
 from bilsh.store.inputs import UNCHECKED
 from bilsh.store.recipe import CODEBOOK, RECIPE, Recipe, read_recipe, write_recipe
+from bilsh.types import Progress, silent
 from bilsh.workflows.building import building
 from bilsh.workflows.exchange import PARQUET_KEY, Companions, Digest, Exchanged, compare, read_record
 
-Progress = Callable[[str, int, int], None]
 ROWS = 65536
 TURNED = np.packbits(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1), axis=1, bitorder="little"
@@ -63,9 +63,9 @@ def import_codes(
     ids: Path | None = None,
     n_bits: int | None = None,
     bits: str | None = None,
-    highest_first: bool = False,
+    bitorder: BitPacking | None = None,
     trust: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Exchanged:
     """Put ready codes into a store, a new one or one that has the same encoder.
 
@@ -86,8 +86,9 @@ def import_codes(
         Codes made elsewhere: their length; by default all bits of their bytes.
     bits : None, "sign" or "sign of a rotation"
         Codes made elsewhere: what a bit is.
-    highest_first : bool
-        The first of eight bits is the highest of its byte, as numpy.packbits has it; here it is the lowest.
+    bitorder : "little" or "big", optional
+        Whether the first of eight bits is the lowest of its byte or the highest, as numpy.packbits has it by default;
+        a new store of codes made elsewhere takes and gives codes the same way. By default as the store has it.
     trust : bool
         Take the caller's word that the codes are those of the store's encoder.
     progress : callable (what, done, total), optional
@@ -111,27 +112,31 @@ def import_codes(
             raise InvalidInputError(f"{path} holds {source.rows:,} codes, {ids} has {len(named):,} ids.")
         if not source.rows:
             raise InvalidInputError(f"{path} holds no codes.")
-        say = progress or (lambda what, done, total: None)
-        batches = _checked(source, path, named, say)
-        if highest_first:
-            batches = (replace(batch, X=TURNED[batch.X]) for batch in batches)
+        batches = _checked(source, path, named, progress)
         notes = (
             []
             if source.record
             else [f"{path} carries no checksums of `bilsh export`: its codes were not checked."]
         )
+        if (n_bits, bits) != (None, None) and (given is not None or Store.exists(store)):
+            raise InvalidInputError(
+                "--bits and --meaning are for a new store of codes made elsewhere; here the encoder knows both."
+            )
         if Store.exists(store):
             with open_store(store, "a") as target:
                 _check_target(target, source, path, given, trust)
                 length = target.n_bits
+                batches = _packed(batches, bitorder, target.coder)
                 fingerprint = UNCHECKED if given is None else given.fingerprint
                 count = target.add_codes(batches, fingerprint=fingerprint)
         else:
             if given is None:
                 length = n_bits or 8 * source.width
                 _check_length(length, source.width, path)
-                notes.append("these codes have no encoder: ask with codes of the same origin.")
-                given = ForeignCoder.of(length, bits)
+                values = ", or with the values behind them" if bits else ""
+                notes.append(f"these codes have no encoder: ask with codes of the same origin{values}.")
+                given = ForeignCoder.of(length, bits, bitorder or "little")
+            batches = _packed(batches, bitorder, given)
             with building(store) as place:
                 keep: Any = "float32" if source.vectors else None
                 with Store.create(place, given, keep_vectors=keep) as target:
@@ -143,6 +148,14 @@ def import_codes(
     finally:
         source.close()
     return Exchanged(count, length, (str(store),), checked=source.record is not None, notes=tuple(notes))
+
+
+def _packed(batches: Iterator[Batch], bitorder: BitPacking | None, coder: Coder) -> Iterator[Batch]:
+    """Turn the bits of bytes where a file packs them otherwise than the store that they go to."""
+    kept = coder.bitorder if isinstance(coder, ForeignCoder) else "little"
+    if bitorder in (None, kept):
+        return batches
+    return (replace(batch, X=TURNED[batch.X]) for batch in batches)
 
 
 def _check_length(n_bits: int, width: int, path: Path) -> None:

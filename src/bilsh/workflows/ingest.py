@@ -16,24 +16,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdviceWarning, InvalidInputError
 from bilsh.store import Batch, Store
-from bilsh.store.ids import as_names
 from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
+from bilsh.types import Progress, silent
 from bilsh.workflows.describing import descriptor_for, make_descriptor
-from bilsh.workflows.queries import as_new_ids, open_store, parse_ids, read_ids
+from bilsh.workflows.opening import check_ids, check_settings, given_ids, open_addition, open_source
+from bilsh.workflows.queries import check_dimension, open_store
 from bilsh.workflows.resuming import CHOSEN, adopted, position, rows_per_batch, same_settings, same_source
-from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source, check_dimension, is_image
+from bilsh.workflows.sources import ArraySource, ImageSource, Piece, Source
 
 FIT_BYTES = 512 << 20
 FIT_IMAGES = 512
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
-
 Fill = Callable[[Source, Settings, Path, int, Progress], tuple[tuple[str, str], ...]]
 """Called with the source, the settings, the store, the first item that is not in it, and what tells progress."""
+
 
 DEFAULT = "default"
 """The method that looks at the data and takes kernel or angle codes, see `bilsh advise`."""
@@ -88,7 +86,8 @@ def make_encoder(settings: Settings, X: Any, rows: int, say: Progress) -> tuple[
     if settings.oversampling is not None and not METHODS[name].oversampled:
         able = ", ".join(each for each, method in METHODS.items() if method.oversampled)
         raise InvalidInputError(f"oversampling is a setting of {able}; not of {name}.")
-    return METHODS[name].make(settings.bits, settings.oversampling or 1, settings.seed), notes
+    more = {} if settings.oversampling is None else {"oversampling": settings.oversampling}
+    return METHODS[name].make(settings.bits, random_state=settings.seed, **more), notes
 
 
 def encode(
@@ -100,7 +99,7 @@ def encode(
     id_column: str | None = None,
     codebook: NDArray[np.float32] | None = None,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     fill: Fill | None = None,
 ) -> Outcome:
     """Encode an array file or a folder of images into a new store, or go on with a run that was cut off.
@@ -130,12 +129,12 @@ def encode(
     -------
     Outcome
     """
-    say = progress or (lambda what, done, total: None)
     if settings.batch < 1:
         raise InvalidInputError(f"batch must be at least 1; got {settings.batch}.")
     if not source.exists():
         raise DataNotFoundError(f"{source} does not exist. Check the path.")
-    given = _given_ids(source, ids, id_column)
+    given = given_ids(source, ids, id_column)
+    check_settings(source, settings, codebook)
     begun = read_recipe(store)
     if begun is not None:
         same = adopted(settings, begun.settings)
@@ -143,17 +142,17 @@ def encode(
         descriptor = (
             make_descriptor(same, begun.codebook, asked=settings.describe) if source.is_dir() else None
         )
-        data = _open(source, same, descriptor, jobs, given, id_column)
+        data = open_source(source, same, descriptor, jobs, given, id_column)
         same_source(begun, data, source, store)
         if codebook is not None and (begun.codebook is None or not np.array_equal(codebook, begun.codebook)):
             raise InvalidInputError(
                 f"{store} was begun with another codebook. Leave --codebook out to go on."
             )
-        return _go_on(store, data, begun, jobs, say, [], fill)
+        return _go_on(store, data, begun, jobs, progress, [], fill)
     notes: list[str] = []
     descriptor = None
     if source.is_dir():
-        choice = descriptor_for(source, settings, codebook, say)
+        choice = descriptor_for(source, settings, codebook, progress)
         descriptor, codebook = choice.descriptor, choice.codebook
         notes += [] if settings.describe != CHOSEN else [" ".join(line.split()) for line in choice.lines()]
         settings = replace(
@@ -162,15 +161,13 @@ def encode(
             centers=choice.centers or settings.centers,
             side=choice.side or settings.side,
         )
-    data = _open(source, settings, descriptor, jobs, given, id_column)
-    say("fitting the encoder", 0, 1)
-    encoder = _fitted(data, settings, notes, say)
-    say("fitting the encoder", 1, 1)
+    data = open_source(source, settings, descriptor, jobs, given, id_column)
+    encoder = _fitted(data, settings, notes, progress)
     _create(store, encoder, settings)
     book = codebook if isinstance(data, ImageSource) else None
     recipe = Recipe(settings, data.identity(), data.rows, isinstance(data, ImageSource), book)
     write_recipe(store, recipe)
-    return _go_on(store, data, recipe, jobs, say, notes, fill)
+    return _go_on(store, data, recipe, jobs, progress, notes, fill)
 
 
 def add(
@@ -183,7 +180,7 @@ def add(
     key: str | None = None,
     describe: str | None = None,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Outcome:
     """Add an array file, an image or a folder of images to a store, in one transaction: all of it or nothing.
 
@@ -201,7 +198,6 @@ def add(
     jobs : int
     progress : callable, optional
     """
-    say = progress or (lambda what, done, total: None)
     recipe = read_recipe(store)
     with open_store(store, "a") as target:
         if recipe is not None and not recipe.finished:
@@ -209,90 +205,31 @@ def add(
                 f"{store} is not finished: run the `bilsh encode` that began it again first, so that it can go on."
             )
         before = len(target)
-        data = _addition(source, recipe, key, describe, jobs, _given_ids(source, ids, id_column), id_column)
-        _check_ids(data, target, upsert)
+        data = open_addition(
+            source, recipe, key, describe, jobs, given_ids(source, ids, id_column), id_column
+        )
+        check_ids(data, target, upsert)
         check_dimension(target.coder.input_shape, data.item_shape, source)
         skipped: list[tuple[str, str]] = []
-        batches = _batches(data, rows_per_batch(8192, data.item_shape), skipped, say)
+        batches = _batches(data, rows_per_batch(8192, data.item_shape), skipped, progress)
         written = (target.upsert if upsert else target.add)(batches, n_jobs=jobs)
         return _outcome(target, store, len(target) - before, written, 0, skipped, [])
-
-
-def _given_ids(source: Path, ids: Path | None, id_column: str | None) -> list[Any] | None:
-    if ids is not None and id_column is not None:
-        raise InvalidInputError("give the ids in a file (--ids) or as a column (--id-column), not both.")
-    if (ids is not None or id_column is not None) and (source.is_dir() or is_image(source)):
-        raise InvalidInputError("images go by their path; --ids and --id-column are for array files.")
-    return None if ids is None else as_new_ids(read_ids(ids))
-
-
-def _check_ids(data: Source, target: Store, upsert: bool) -> None:
-    """Bring the ids of a source into the kind that the store has; refuse a source that lacks them."""
-    if not isinstance(data, ArraySource):
-        return
-    if data.ids is not None:
-        data.ids = parse_ids(target, list(data.ids)) if target.id_kind else data.ids
-    elif upsert:
-        raise InvalidInputError("to replace items their ids are needed: give --ids FILE or --id-column NAME.")
-    elif target.id_kind == "str":
-        raise InvalidInputError(
-            f"the items of {target.path} have names; give one name per row with --ids FILE or --id-column NAME."
-        )
-
-
-def _open(
-    source: Path,
-    settings: Settings,
-    descriptor: Descriptor | None,
-    jobs: int,
-    ids: list[Any] | None,
-    id_column: str | None,
-) -> Source:
-    if descriptor is not None:
-        return ImageSource(source, descriptor, max_side=settings.max_side, jobs=jobs)
-    data = ArraySource(source, settings.key, ids=ids, id_column=id_column)
-    if data.ids is not None:
-        as_names(data.ids, None)  # refuses doubles and empty names before a store is made
-    return data
-
-
-def _addition(
-    source: Path,
-    recipe: Recipe | None,
-    key: str | None,
-    describe: str | None,
-    jobs: int,
-    ids: list[Any] | None,
-    id_column: str | None,
-) -> ArraySource | ImageSource:
-    if source.is_dir() or is_image(source):
-        if recipe is None or not recipe.images:
-            raise InvalidInputError(
-                f"{source} holds images, but the store was not made from images: describe them yourself and add an "
-                "array file."
-            )
-        folder = source if source.is_dir() else source.parent
-        descriptor = make_descriptor(recipe.settings, recipe.codebook, asked=describe)
-        data = ImageSource(folder, descriptor, max_side=recipe.settings.max_side, jobs=jobs)
-        if not source.is_dir():
-            if not source.is_file():
-                raise DataNotFoundError(f"{source} does not exist. Check the path.")
-            data.paths, data.names = [source], [source.name]
-        return data
-    return ArraySource(source, key, ids=ids, id_column=id_column)
 
 
 def _fitted(data: Source, settings: Settings, notes: list[str], say: Progress) -> Any:
     row_bytes = 4 * int(np.prod(data.item_shape))
     most = FIT_IMAGES if isinstance(data, ImageSource) else max(1000, FIT_BYTES // row_bytes)
-    X = data.sample(most)
+    X = data.sample(most, say)
     try:
         encoder, measured = make_encoder(settings, X, data.rows, say)
         notes += measured
+        say("fitting the encoder", 0, 1)
         # What suits the data was measured; a method chosen by name was chosen on purpose.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EncoderAdviceWarning)
-            return encoder.fit(X)
+            encoder.fit(X)
+        say("fitting the encoder", 1, 1)
+        return encoder
     except InvalidInputError:
         if isinstance(data, ArraySource):
             data.check()

@@ -17,9 +17,9 @@ from bilsh.search.modes import Query
 from bilsh.search.pairs import blocks_of, living_rows, pairs_of_block, radii
 from bilsh.search.request import Request
 from bilsh.store import Store
+from bilsh.types import Progress
 from bilsh.workflows.parts import Columns, Parts
 
-Progress = Callable[[str, int, int], None]
 ITEMS = 2048
 """Items whose neighbours are one part of a graph."""
 

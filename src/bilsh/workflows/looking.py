@@ -15,11 +15,11 @@ from bilsh.estimates.intervals import estimate_distances
 from bilsh.search.index import Index
 from bilsh.search.request import Mode
 from bilsh.search.results import Neighbors
+from bilsh.types import Floats
 from bilsh.validation import check_choice, check_fraction, check_integer
 from bilsh.workflows.collection import Collection
 from bilsh.workflows.telling import plain, told_background, told_hits
 
-Floats = NDArray[np.float64]
 Way = Literal["hamming", "asymmetric", "reranked"]
 WAYS: tuple[Way, ...] = get_args(Way)
 

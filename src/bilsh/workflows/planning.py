@@ -25,9 +25,9 @@ from bilsh.datasets.named import cache_folder
 from bilsh.engines import Address, Collection, create
 from bilsh.errors import InvalidInputError, MissingPackageError
 from bilsh.files import replace_file
+from bilsh.types import Progress
 from bilsh.validation import check_integer
 
-Progress = Callable[[str, int, int], None]
 SAMPLES = {"store": (96 << 20, 224 << 20), "faiss": (96 << 20, 224 << 20)}
 SMALL = 8 << 20, 24 << 20
 """Bytes of codes in the two samples: beyond the processor's caches where codes are read at the speed of memory."""

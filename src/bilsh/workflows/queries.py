@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,8 +31,8 @@ class Asked:
         Array file of (n, d), (n, d_w, d_v) or a single (d,); or an image. Either this or `ids` is given.
     ids : list of str, optional
         Items of the store: find those like them.
-    key : str, optional
-        Which array of the query's file.
+    key, id_column : str, optional
+        Which array of the query's file, and which column of it names the queries.
     k, mode, radius, rerank, recall
         As in :meth:`bilsh.Store.search`.
     where : path, optional
@@ -45,6 +46,7 @@ class Asked:
     query: Path | None = None
     ids: list[str] | None = None
     key: str | None = None
+    id_column: str | None = None
     k: int = 10
     mode: Mode = "auto"
     radius: int | None = None
@@ -103,12 +105,15 @@ def ask(store: Store | Collection, asked: Asked) -> Found:
         hits: Neighbors | Matches = store.search(k=asked.k, ids=ids, **settings)
         names = [str(item) for item in ids]
     else:
-        from bilsh.workflows.sources import is_image
+        from bilsh.datasets.arrays import read_column
+        from bilsh.datasets.images import is_image
 
-        Q = query_items(store, asked.query, asked.key, describe=asked.describe)
+        Q = query_items(store, asked.query, asked.key, id_column=asked.id_column, describe=asked.describe)
         by_code = _are_codes(store, Q)
         hits = store.search(None if by_code else Q, asked.k, codes=Q if by_code else None, **settings)
         names = [str(asked.query)] if is_image(asked.query) else [str(row) for row in range(len(Q))]
+        if asked.id_column is not None:
+            names = [str(name) for name in read_column(asked.query, asked.id_column)]
     return Found(hits, names)
 
 
@@ -126,30 +131,20 @@ def _check_without_vectors(store: Store | Collection, asked: Asked) -> None:
 
 
 def query_items(
-    store: Store | Collection, path: Path, key: str | None = None, *, describe: str | None = None
+    store: Store | Collection,
+    path: Path,
+    key: str | None = None,
+    *,
+    id_column: str | None = None,
+    describe: str | None = None,
 ) -> NDArray[Any]:
     """Read queries (n, ...) from a file: rows of an array, or a photograph described as the store's images were."""
-    from bilsh.datasets.arrays import open_rows
-    from bilsh.datasets.files import existing
-    from bilsh.datasets.images import SkippedImage
-    from bilsh.descriptors.folder import describe_image
-    from bilsh.workflows.describing import make_descriptor
-    from bilsh.workflows.sources import check_dimension, check_finite, is_image
+    from bilsh.datasets.arrays import check_finite, open_rows
+    from bilsh.datasets.images import is_image
 
     if is_image(path):
-        existing(path)
-        recipe = image_recipe(store) if isinstance(store, Store) else None
-        if recipe is None:
-            raise InvalidInputError(
-                f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
-                "Describe it yourself and pass an array file."
-            )
-        descriptor = make_descriptor(recipe.settings, recipe.codebook, asked=describe)
-        found = describe_image(path, descriptor, recipe.settings.max_side)
-        if isinstance(found, SkippedImage):
-            raise InvalidInputError(f"{path}: {found.reason}.")
-        return found[None]
-    items = np.asarray(open_rows(path, key)[:])
+        return _described(store, path, describe)[None]
+    items = np.asarray(open_rows(path, key, ids=id_column)[:])
     if items.ndim == 1:
         items = items[None]
     if items.ndim not in (2, 3) or 0 in items.shape:
@@ -161,10 +156,41 @@ def query_items(
     return items
 
 
+def _described(store: Store | Collection, path: Path, describe: str | None) -> NDArray[Any]:
+    """Describe a photograph as the store's images were."""
+    from bilsh.datasets.files import existing
+    from bilsh.datasets.images import SkippedImage
+    from bilsh.descriptors.folder import describe_image
+    from bilsh.workflows.describing import make_descriptor
+
+    existing(path)
+    recipe = image_recipe(store) if isinstance(store, Store) else None
+    if recipe is None:
+        raise InvalidInputError(
+            f"{path} is an image, but {store.path} was not made from images by `bilsh encode`. "
+            "Describe it yourself and pass an array file."
+        )
+    descriptor = make_descriptor(recipe.settings, recipe.codebook, asked=describe)
+    found = describe_image(path, descriptor, recipe.settings.max_side)
+    if isinstance(found, SkippedImage):
+        raise InvalidInputError(f"{path}: {found.reason}.")
+    return found
+
+
 def _are_codes(store: Store | Collection, items: NDArray[Any]) -> bool:
     """Tell whether queries are codes: bytes, of the length of codes that were made elsewhere."""
     bytes_each = -(-store.n_bits // 8)
     return store.coder.kind == "foreign" and items.dtype == np.uint8 and items.shape[1:] == (bytes_each,)
+
+
+def check_dimension(wanted: tuple[int, ...], shape: tuple[int, ...], source: Path) -> None:
+    """Refuse items of another shape than those of the store; vectors may stand for matrices of as many values."""
+    found, needed = int(np.prod(shape)), int(np.prod(wanted))
+    if found != needed or (len(shape) == 2 and tuple(shape) != tuple(wanted)):
+        raise InvalidInputError(
+            f"{source} holds items of shape {tuple(shape)} ({found} values); those of the store have shape "
+            f"{tuple(wanted)} ({needed} values)."
+        )
 
 
 def image_recipe(store: Store) -> Recipe | None:
@@ -200,14 +226,14 @@ def parse_ids(store: Store | Collection, ids: list[Any]) -> list[Any]:
 
 def as_new_ids(ids: list[Any]) -> list[Any]:
     """Turn ids for a new store into integers where every one of them is written as one, else into strings."""
-    if all(isinstance(item, int) or _INTEGER.fullmatch(item) for item in ids):
+    if all(isinstance(item, Integral) or _INTEGER.fullmatch(item) for item in ids):
         return _integers(ids, "ids that are numbers must be integers")
     return [str(item) for item in ids]
 
 
 def _integers(ids: list[Any], rule: str) -> list[int]:
     for item in ids:
-        if not isinstance(item, int) and not _INTEGER.fullmatch(item):
+        if not isinstance(item, Integral) and not _INTEGER.fullmatch(item):
             raise InvalidInputError(f"{rule}; got {item!r}.")
     numbers = [int(item) for item in ids]
     for number in numbers:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import log, prod
@@ -28,7 +27,6 @@ from bilsh.validation import as_descriptors, check_integer
 
 Kind = Literal["angle", "kernel"]
 Ranking = Literal["hamming", "asymmetric", "reranked"]
-Progress = Callable[[int, int], None]
 """Called with how much is done, and how much there is."""
 
 Shares = dict[Ranking, NDArray[np.float64]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from bilsh.store.items import Items
 from bilsh.store.maintenance import Version
 from bilsh.store.recipe import read_recipe, write_recipe
 from bilsh.store.segment import Segment
+from bilsh.types import Progress, silent
 from bilsh.workflows.building import building
 
-Progress = Callable[[str, int, int], None]
 ROWS = 4096
 
 
@@ -94,7 +94,7 @@ def check_versions(path: Path) -> list[Version]:
     return checked
 
 
-def drop_damaged(path: Path, *, progress: Progress | None = None) -> Rescued:
+def drop_damaged(path: Path, *, progress: Progress = silent) -> Rescued:
     """Put all whole items of a damaged store into a new one at its place; the damaged one stays beside it.
 
     The ids that were lost go to `<store>.lost.txt`: integers, or JSON strings, one per line.
@@ -102,7 +102,6 @@ def drop_damaged(path: Path, *, progress: Progress | None = None) -> Rescued:
     aside = path.with_name(f"{path.name}.damaged")
     if aside.exists():
         raise InvalidInputError(f"{aside} is there from an earlier repair. Move or remove it first.")
-    say = progress or (lambda what, done, total: None)
     with Store.open(path, mode="a") as store:
         found = survey(store)
         if not found.lost:
@@ -111,7 +110,7 @@ def drop_damaged(path: Path, *, progress: Progress | None = None) -> Rescued:
         with building(path, aside=aside) as new:
             with Store.create(new, store.coder, keep_vectors=store.keep_vectors) as target:
                 if found.items:
-                    target.add_codes(_batches(store, found, say), fingerprint=store.fingerprint)
+                    target.add_codes(_batches(store, found, progress), fingerprint=store.fingerprint)
             if recipe is not None:
                 write_recipe(new, recipe)
     listed = path.with_name(f"{path.name}.lost.txt")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.datasets.arrays import open_rows, read_column
-from bilsh.datasets.images import SUFFIXES, SkippedImage, images
+from bilsh.datasets.arrays import check_finite, open_rows, read_column
+from bilsh.datasets.images import SkippedImage, images
 from bilsh.descriptors.folder import describe_image
 from bilsh.descriptors.kinds import Descriptor
 from bilsh.errors import InvalidInputError
+from bilsh.types import Progress, silent
 
 SAMPLED_AT_ONCE = 16
 """Images of a sample that are described between two reports of progress."""
@@ -56,7 +57,7 @@ class Source(Protocol):
     def read(self, start: int, stop: int) -> Piece:
         """Read items [start, stop)."""
 
-    def sample(self, rows: int) -> NDArray[Any]:
+    def sample(self, rows: int, progress: Progress = silent) -> NDArray[Any]:
         """Return at most `rows` items, evenly spread; all of them, mapped, where that is cheap."""
 
     def identity(self) -> dict[str, Any]:
@@ -110,7 +111,7 @@ class ArraySource:
         check_finite(X, self.path, start)
         return Piece(X, None if self.ids is None else self.ids[start:stop])
 
-    def sample(self, rows: int) -> NDArray[Any]:
+    def sample(self, rows: int, progress: Progress = silent) -> NDArray[Any]:
         """Return at most `rows` rows, evenly spread; a view of a mapped file."""
         step = -(-self.rows // rows)
         if isinstance(self._rows, np.ndarray):
@@ -164,18 +165,16 @@ class ImageSource:
         """Describe images [start, stop); those that cannot be read are named."""
         return self._describe(self.paths[start:stop], self.names[start:stop])
 
-    def sample(self, rows: int, progress: Callable[[int, int], None] | None = None) -> NDArray[Any]:
-        """Describe at most `rows` images, evenly spread; `progress` is called with how many are done, of how many."""
+    def sample(self, rows: int, progress: Progress = silent) -> NDArray[Any]:
+        """Describe at most `rows` images, evenly spread."""
         some = self.paths[:: -(-self.rows // rows)]
         parts = []
         for start in range(0, len(some), SAMPLED_AT_ONCE):
-            if progress is not None:
-                progress(start, len(some))
+            progress("describing some images", start, len(some))
             paths = some[start : start + SAMPLED_AT_ONCE]
             parts.append(self._describe(paths, [path.name for path in paths]).X)
         X = np.concatenate(parts)
-        if progress is not None:
-            progress(len(some), len(some))
+        progress("describing some images", len(some), len(some))
         if not len(X):
             raise InvalidInputError(f"none of {len(some)} images of {self.folder} could be described.")
         return X
@@ -196,36 +195,4 @@ class ImageSource:
             np.stack(rows) if rows else np.empty((0, *self.descriptor.shape), np.float32),
             [name for name, X in zip(names, found, strict=True) if not isinstance(X, SkippedImage)],
             tuple(X for X in found if isinstance(X, SkippedImage)),
-        )
-
-
-def is_image(path: Path) -> bool:
-    """Tell by its suffix whether a file is an image."""
-    return path.suffix.lower() in SUFFIXES
-
-
-def check_finite(X: NDArray[Any], path: Path, first_row: int = 0) -> None:
-    """Refuse NaN, infinity and values beyond float32, naming file, row and column."""
-    if X.dtype.kind not in "fiub":
-        raise InvalidInputError(f"{path} holds {X.dtype} values; expected real numbers.")
-    with np.errstate(over="ignore"):
-        bad = ~np.isfinite(X.astype(np.float32, copy=False))
-    if not bad.any():
-        return
-    place = np.argwhere(bad)[0]
-    value = X[tuple(place)]
-    name = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value}, beyond float32"
-    column = ", ".join(str(int(i)) for i in place[1:])
-    row = first_row + int(place[0])
-    where = f"row {row}, column {column}"
-    raise InvalidInputError(f"{path}: {where} (from 0) is {name}. Remove or impute such values first.")
-
-
-def check_dimension(wanted: tuple[int, ...], shape: tuple[int, ...], source: Path) -> None:
-    """Refuse items of another shape than those of the store; vectors may stand for matrices of as many values."""
-    found, needed = int(np.prod(shape)), int(np.prod(wanted))
-    if found != needed or (len(shape) == 2 and tuple(shape) != tuple(wanted)):
-        raise InvalidInputError(
-            f"{source} holds items of shape {tuple(shape)} ({found} values); those of the store have shape "
-            f"{tuple(wanted)} ({needed} values)."
         )

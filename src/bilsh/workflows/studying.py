@@ -8,7 +8,8 @@ from typing import Any
 
 from bilsh.errors import InvalidInputError
 from bilsh.store.recipe import read_recipe
-from bilsh.workflows.advice import Progress, Sampled, advice_cache, sampled
+from bilsh.types import Progress, silent
+from bilsh.workflows.advice import Sampled, advice_cache, sampled
 from bilsh.workflows.collection import Collection
 from bilsh.workflows.curves import BitsCurve, bits_curve
 from bilsh.workflows.recall import RANKINGS
@@ -17,7 +18,7 @@ TARGETS = tuple(round(0.5 + 0.01 * step, 2) for step in range(50))
 """Recalls that a code is recommended for."""
 
 
-def study(subject: Collection | Path, progress: Progress | None = None) -> dict[str, Any]:
+def study(subject: Collection | Path, progress: Progress = silent) -> dict[str, Any]:
     """Measure the curve, and which code reaches which recall; plain values.
 
     Parameters
@@ -53,12 +54,8 @@ def _source(subject: Collection | Path) -> tuple[Path, str | None, str | None]:
     return path, recipe.settings.key, describe if recipe.images else None
 
 
-def _measured(data: Sampled, progress: Progress | None) -> BitsCurve:
-    def say(done: int, total: int) -> None:
-        if progress is not None:
-            progress("measuring codes", done, total)
-
-    return bits_curve(data.X, of=data.rows, cache=advice_cache(), progress=say)
+def _measured(data: Sampled, progress: Progress) -> BitsCurve:
+    return bits_curve(data.X, of=data.rows, cache=advice_cache(), progress=progress)
 
 
 def told_curve(curve: BitsCurve) -> dict[str, Any]:
