@@ -156,13 +156,13 @@ def test_modes_counts_and_two_settings_side_by_side(tab):
     tab.page.get_by_label("Show").select_option("6")
     tab.page.locator("h1", has_text="6 nearest").wait_for()
     tab.page.get_by_label("Beside").select_option("hamming")
-    tab.page.locator("h3", has_text="B: by bits").wait_for()
+    tab.page.locator("h2", has_text="B: by bits").wait_for()
     assert tab.page.locator(".grid").count() == 2
     tab.page.reload()
     tab.settle()
     assert tab.page.get_by_label("Beside").input_value() == "hamming"
     tab.page.get_by_label("Beside").select_option("full")
-    tab.page.locator("h3", has_text="all 1,024 bits").wait_for()
+    tab.page.locator("h2", has_text="all 1,024 bits").wait_for()
     tab.check(shifts=False)
 
 

@@ -47,7 +47,7 @@ function Legend({ answer, truth }) {
 function Grid({ step, answer, store, domain, params, title, others, asked }) {
   const there = others ? new Set(others.neighbors.map((hit) => hit.row)) : null;
   return html`<section aria-label=${title}>
-    ${others && html`<h3>${title}</h3>`}
+    ${others && html`<h2 class="small">${title}</h2>`}
     <ol class="grid">${step.neighbors.map((hit) => html`<${Hit} key=${hit.row} hit=${hit} answer=${answer} store=${store} domain=${domain}
       params=${params} asked=${asked} only=${there && !there.has(hit.row) ? "only here" : null} />`)}</ol>
     ${step.neighbors.length === 0 && html`<p class="empty">Nothing found: there are no other items.</p>`}
