@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,11 @@ class Explanation:
         """Time of all stages."""
         return sum(stage.seconds for stage in self.stages)
 
+    def _repr_html_(self) -> str:
+        from bilsh.search.notebook import explanation_html
+
+        return explanation_html(self)
+
     def __str__(self) -> str:
         lines = [f"{self.mode}: {self.reason}", f"{self.n_queries} queries, {self.n_items} items"]
         lines += [
@@ -172,6 +177,24 @@ class _Found:
     def to_arrow(self) -> Any:
         """Return a pyarrow Table, one row per hit; see :meth:`columns`."""
         return optional("pyarrow", "A table of hits").table(self.columns())
+
+    def show(self, images: Any) -> Any:
+        """Show the hits with pictures beside them, in a notebook.
+
+        Parameters
+        ----------
+        images : array (n, height, width[, 3]), mapping, function, or folder
+            Gives the picture of an id: an image, numbers that are drawn as a heat map, or a path. In an array it is
+            ``images[id]``, in a folder the file that is called like the id.
+        """
+        from bilsh.search.notebook import Pictures, Shown
+
+        return Shown(self, Pictures(images))
+
+    def _repr_html_(self) -> str:
+        from bilsh.search.notebook import hits_html
+
+        return hits_html(cast("Neighbors | Matches", self), repr(self).partition("\n")[0].strip("<>"))
 
     def hits(self, query: int) -> list[Hit]:
         """Hits of one query, as a list."""

@@ -165,7 +165,8 @@ def radius_for(coder: Any, similarity: float, confidence: float) -> int:
     if not coder.tells:
         raise InvalidInputError("these codes tell no similarity: give the radius in bits instead.")
     fractions = np.arange(coder.n_bits // 2 + 1) / coder.n_bits
-    told = estimate_fractions(fractions, pair_ends(fractions, coder, confidence), coder)
+    ends = pair_ends(fractions, coder, confidence)
+    told = estimate_fractions(fractions, ends, coder, of=coder.calibration.similarity)
     good = np.flatnonzero(told.interval[:, 0] >= similarity)
     if not len(good):
         raise InvalidInputError(
