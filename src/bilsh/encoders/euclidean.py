@@ -24,7 +24,7 @@ SAMPLE_ROWS = 40_000
 SAMPLE_BYTES = 2**29
 """Bounds on the sample that is learned from."""
 QUERIES = 500
-ENOUGH_ITEMS = 1_000
+ENOUGH_ITEMS = 5_000
 """Rows beside those that were learned from, above which no other rows are searched at fit."""
 MOST_BYTES = 2**16
 NORM_TOLERANCE = 1e-3
