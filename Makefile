@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines bench-engines lint types tests claims results choices test-slow torture stubs sanitize clang test-arm bench bench-quick clean
+.PHONY: setup demo test test-engines bench-engines lint types tests claims results choices test-slow torture stubs test-browser page-picture sanitize clang test-arm bench bench-quick clean
 
 setup: $(VENV)/.built
 
@@ -111,6 +111,22 @@ test-arm: $(VENV)/.deps
 	  -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ >/dev/null
 	$(BIN)/cmake --build build/arm
 	qemu-aarch64 -L /usr/aarch64-linux-gnu build/arm/kernels_test
+
+# The page in a real browser, with axe-core; SHOTS=folder keeps screenshots of every page.
+BROWSER = BILSH_AXE=$(CURDIR)/build/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest tests/viewer/test_browser.py
+
+test-browser: setup $(VENV)/.browser
+	$(if $(SHOTS),BILSH_SHOTS=$(SHOTS)) $(BROWSER)
+
+# The picture that README and docs/page.md show.
+page-picture: setup $(VENV)/.browser
+	BILSH_PAGE_PICTURE=docs/images/page.png $(BROWSER) -k picture
+
+$(VENV)/.browser: $(VENV)/.deps
+	$(NEED); need chromium chromium; need npm npm
+	$(BIN)/python -m pip install --quiet --group browser
+	npm install --silent --no-save --prefix build/browser axe-core@4.14.0
+	touch $@
 
 # bench takes a quarter of an hour and writes the tables of the documentation; bench-quick three minutes.
 bench: setup $(VENV)/.bench

@@ -22,8 +22,10 @@ from bilsh.errors import (
 if TYPE_CHECKING:
     from bilsh import theory
     from bilsh.codes import hamming, pack, prefix, unpack
-    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder, encoder_from_bytes, load_encoder
+    from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
+    from bilsh.encoders.euclidean import EuclideanEncoder
     from bilsh.encoders.features import RandomFourierFeatures
+    from bilsh.encoders.loading import encoder_from_bytes, load_encoder
     from bilsh.encoders.presets import (
         bilinear_angle,
         blsh_sik,
@@ -60,6 +62,7 @@ __all__ = [
     "EncoderAdviceWarning",
     "EngineError",
     "Estimate",
+    "EuclideanEncoder",
     "Federation",
     "Hadamard",
     "IncompatibleCodesError",
@@ -98,8 +101,10 @@ __all__ = [
 # Loaded when first asked for: importing scikit-learn alone takes longer than answering a query.
 _HOMES = {
     "codes": ("hamming", "pack", "prefix", "unpack"),
-    "encoders.estimators": ("AngleEncoder", "KernelEncoder", "encoder_from_bytes", "load_encoder"),
+    "encoders.estimators": ("AngleEncoder", "KernelEncoder"),
     "engines.federation": ("Federation",),
+    "encoders.euclidean": ("EuclideanEncoder",),
+    "encoders.loading": ("encoder_from_bytes", "load_encoder"),
     "estimates.intervals": ("Estimate", "bits_needed", "estimate"),
     "encoders.features": ("RandomFourierFeatures",),
     "encoders.presets": (

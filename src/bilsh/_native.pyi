@@ -328,3 +328,76 @@ def majority(
     """
     New centres: the majority of each bit among the codes of each cell; cells without codes keep theirs.
     """
+
+class TransformPlan:
+    """
+    Centres, frames and quantisers: float32 rows in, codes or estimates out.
+    """
+
+    def __init__(
+        self,
+        nearest: Plan,
+        frames: tuple[Plan, ...],
+        centres: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        coordinates: Annotated[
+            NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        steps: Annotated[
+            NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        depths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        errors: Annotated[
+            NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        add_least: float,
+        add_step: float,
+        share: float,
+        n_bytes: int,
+    ) -> None: ...
+    def encode(
+        self,
+        X: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        n_jobs: int = 1,
+    ) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C")]:
+        """Codes (n, n_bytes)."""
+
+    def top_k(
+        self,
+        Q: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        slabs: Sequence[
+            Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+        ],
+        k: int,
+        ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None = None,
+        alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None = None,
+        n_jobs: int = 1,
+    ) -> tuple[
+        Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
+        Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")],
+    ]:
+        """
+        Ids and estimated squared distances of the k nearest codes of each query, ties by id.
+        """
+
+    def rows(
+        self,
+        Q: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        slabs: Sequence[
+            Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+        ],
+        rows: Annotated[
+            NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        n_jobs: int = 1,
+    ) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")]:
+        """Estimated squared distances of the given rows of each query."""

@@ -164,9 +164,12 @@ def test_every_target_speaks_of_a_race_that_is_run(size):
     asked = [Race("progressive", case, n) for case in ("MNIST", "clustered", "random") for n in (1, 100)]
     asked += [Race("cells", str(n), items) for n in (100_000, 1_000_000) for items in (1, 100)]
     for target in targets.TARGETS:
-        assert any(map(target.where, [*encode, *ways, *hamming, *memory, *asked, Race("store", "", 1)])), (
-            target.what
-        )
+        assert any(
+            map(
+                target.where,
+                [*encode, *ways, *hamming, *memory, *asked, Race("store", "", 1), Race("page", "", 1)],
+            )
+        ), target.what
 
 
 def test_machine_tells_no_names_or_places():
@@ -244,6 +247,16 @@ def test_parts_on_request_say_their_goals(tmp_path):
     assert len(list(files[0].parent.iterdir())) == 3  # the store that was measured is gone
     with pytest.raises(InvalidInputError, match="No part is called 'speed'; choose from encode"):
         benchmark("smoke", tmp_path, only=["speed"])
+
+
+def test_the_page_has_a_budget(tmp_path, monkeypatch):
+    monkeypatch.setattr("bilsh.benchmark.paging.CHROMIUM", str(tmp_path / "none"))
+    lines = []
+    benchmark("smoke", tmp_path, only=["page"], say=lines.append)
+    told = "\n".join(lines)
+    assert "page, 300 x 256 bits, 10 items" in told
+    assert "ms of an answer, p95" in told
+    assert "ms of an uploaded query, p95" in told
 
 
 def test_a_child_process_reports_its_growth():

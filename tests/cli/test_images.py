@@ -103,7 +103,7 @@ def test_a_page_with_thumbnails(photos):
     done = bilsh("search", "store", "--query", "photos/0.png", "--html", "out.html", cwd=photos)
     assert done.stdout.splitlines()[-1] == "page: out.html"
     page = (photos / "out.html").read_text()
-    assert page.count("data:image/jpeg;base64,") == 8
+    assert page.count("data:image/webp;base64,") == 8
     assert page.count('class="none"') == 1
     assert "trip/3.png" in page
     assert "http" not in page

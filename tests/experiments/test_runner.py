@@ -156,6 +156,7 @@ def test_without_faiss_its_rows_are_left_out_and_the_report_says_how_to_get_it(i
         "ours: kernel, Hamming",
         "ours: kernel, asymmetric",
         "ours: sign, asymmetric",
+        "ours: learned, asymmetric",
         "sign of centred values",
     }
     assert "pip install 'bilsh[bench]'" in peer_findings(rows)[0].measured

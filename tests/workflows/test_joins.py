@@ -90,7 +90,8 @@ def test_pairs_by_similarity(store, tmp_path):
     assert done.radius == least
     code = np.zeros((1, 88), dtype=np.uint8)
     other = np.packbits(np.arange(704) < least, bitorder="little")
-    assert bilsh.estimate(code[0], other, encoder=store.encoder).interval[0] >= 0.9
+    told = bilsh.estimate(code[0], other, encoder=store.encoder, of=store.coder.calibration.similarity)
+    assert told.interval[0] >= 0.9
     with pytest.raises(ValueError, match="cannot tell"):
         joins.radius_for(store.coder, 1.5, 0.95)
     with pytest.raises(ValueError, match="tell no similarity"):

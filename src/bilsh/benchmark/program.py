@@ -20,8 +20,8 @@ from bilsh.errors import InvalidInputError
 SECTIONS = ("encode", "ways", "hamming", "memory", "scaling")
 """What a run measures unless it is told otherwise."""
 
-ON_REQUEST = ("progressive", "store", "cells")
-"""Parts that need MNIST, much memory and time, or 2.5 GB of disk: only when they are named."""
+ON_REQUEST = ("progressive", "store", "cells", "page")
+"""Parts that need MNIST, much memory and time, 2.5 GB of disk, or the extra `view`: only when they are named."""
 
 
 @dataclass(slots=True)
@@ -200,6 +200,12 @@ def run(
                 say(report.memory_line(where, name, results.checks[-1]))
         elif section == "store":
             for where, check in storing.checks(size, scratch):
+                results.checks.append(check)
+                say(report.store_line(where, check))
+        elif section == "page":
+            from bilsh.benchmark import paging  # needs the extra `view`
+
+            for where, check in paging.checks(size, scratch):
                 results.checks.append(check)
                 say(report.store_line(where, check))
         else:

@@ -128,8 +128,8 @@ def memory_line(race: Race, name: str, check: Check) -> str:
 
 
 def store_line(race: Race, check: Check) -> str:
-    """One cost of the store."""
-    return f"store, {race.case}: {verdict(check)} {check.against}"
+    """One cost of the store, or of the page."""
+    return f"{race.section}, {race.case}: {verdict(check)} {check.against}"
 
 
 def scaling_line(timings: Sequence[Timing]) -> str:

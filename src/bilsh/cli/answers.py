@@ -64,7 +64,8 @@ def search_answer(found: Found, store: Store | Collection) -> Answer:
     from bilsh.workflows.telling import told_background, told_hits
 
     hits, explanation = found.hits, found.hits.explain()
-    band = store.background() if hits.quantity is not None and len(store) > 1 else None
+    tells = hits.quantity is not None and store.coder.by_hamming and len(store) > 1
+    band = store.background() if tells else None
     marks = None if band is None else band.stands_out(hits)
     if explanation is not None and explanation.promise is not None:
         show.note(f"note: {explanation.promise}")

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bilsh.datasets.dimensions import MAX_PIXELS, image_size
-from bilsh.errors import optional
+from bilsh.datasets.thumbnails import thumbnail
 from bilsh.files import replace_file
 from bilsh.store import Store
 from bilsh.workflows.queries import image_recipe
@@ -80,24 +79,15 @@ def _caption(hit: dict[str, Any], quantity: str) -> str:
 def _figure(path: Path | None, caption: str) -> str:
     data = None if path is None else _thumbnail(path)
     picture = (
-        '<div class="none"></div>' if data is None else f'<img alt="" src="data:image/jpeg;base64,{data}">'
+        '<div class="none"></div>' if data is None else f'<img alt="" src="data:image/webp;base64,{data}">'
     )
     return f"<figure>{picture if path is not None else ''}<figcaption>{caption}</figcaption></figure>"
 
 
 def _thumbnail(path: Path) -> str | None:
     """Return an image of at most 160 x 160 pixels as base64; None where it cannot be read."""
-    cv2 = optional("cv2", "Thumbnails")
     try:
-        data = np.fromfile(path, dtype=np.uint8)
-        width, height = image_size(data.tobytes()) or (0, 0)
-        image = cv2.imdecode(data, cv2.IMREAD_COLOR) if 0 < width * height <= MAX_PIXELS else None
-    except (OSError, cv2.error):
+        made = thumbnail(np.fromfile(path, dtype=np.uint8), SIDE)
+    except OSError:
         return None
-    if image is None:
-        return None
-    scale = SIDE / max(image.shape[:2])
-    if scale < 1:
-        size = max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale))
-        image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
-    return base64.b64encode(cv2.imencode(".jpg", image)[1].tobytes()).decode()
+    return None if made is None else base64.b64encode(made).decode()

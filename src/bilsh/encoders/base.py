@@ -48,15 +48,132 @@ def seed_sequence(random_state: Any) -> np.random.SeedSequence:
 class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     """Base of the encoders: scikit-learn around a :class:`bilsh.encoders.coder.Coder`, held as ``coder_``."""
 
-    n_bits: int
-    projection: Any
     random_state: Any
     n_jobs: int | None
 
     coder_: Coder
     n_features_in_: int
 
-    # -- fitting ---------------------------------------------------------------------------------
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what encoding needs."""
+
+    @abstractmethod
+    def truncated(self, n_bits: int) -> Self:
+        """Return the encoder of a prefix; its codes are the prefixes of this one's codes."""
+
+    def _takes_sparse(self) -> bool:
+        return False
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the constructor's arguments as plain values; a random state that is an object is not kept."""
+        params = self.get_params(deep=False)
+        if not isinstance(params["random_state"], int | np.integer):
+            params["random_state"] = None
+        return {
+            name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()
+        }
+
+    def _enter(self, X: Any, *, reset: bool) -> Any:
+        """Check X against what was fitted, or remember its shape; return an array (n, ...) or a CSR matrix."""
+        original = X
+        if reset:
+            X = as_descriptors(X, accept_sparse=self._takes_sparse())
+        elif self.coder_.fits(X) and not hasattr(self, "feature_names_in_"):
+            return X
+        else:
+            X = as_descriptors(X, accept_sparse=self.coder_.projection.accepts_sparse)
+        if X.ndim == 2:
+            # scikit-learn compares names and number of columns; flat rows of fitted matrices have no names.
+            validate_data(self, original, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = int(np.prod(X.shape[1:]))
+            self.__dict__.pop("feature_names_in_", None)
+        return X
+
+    # -- encoding --------------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Bytes:
+        """Encode descriptors.
+
+        Parameters
+        ----------
+        X : array (n, d) or (n, d_w, d_v)
+            Descriptors of the shape seen at fit; n may be 0.
+
+        Returns
+        -------
+        uint8 array (n, ceil(n_bits / 8))
+            Packed codes: bit r is ``codes[:, r // 8] >> (r % 8) & 1``; padding bits are zero.
+        """
+        check_is_fitted(self)
+        return self.coder_.encode(self._enter(X, reset=False), n_jobs=self.n_jobs)
+
+    # -- what a fitted encoder tells ----------------------------------------------------------------
+
+    @property
+    def input_shape_(self) -> tuple[int, ...]:
+        """Shape of a descriptor."""
+        return self.coder_.input_shape
+
+    @property
+    def n_bytes_(self) -> int:
+        """Bytes of a code."""
+        return self.coder_.n_bytes
+
+    @property
+    def parameter_bytes_(self) -> int:
+        """Bytes of all numbers that encoding needs."""
+        return self.coder_.parameter_bytes
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_bytes_
+
+    # -- files -----------------------------------------------------------------------------------
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that determines the codes, in hexadecimal."""
+        check_is_fitted(self)
+        return self.coder_.fingerprint
+
+    def to_bytes(self) -> bytes:
+        """Return the encoder as the content of an encoder file; see :func:`bilsh.encoder_from_bytes`."""
+        check_is_fitted(self)
+        return self.coder_.to_bytes()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the encoder to a file: its parameters themselves, checksummed, without pickle.
+
+        The file appears under its name only when it is complete and on the disk.
+        """
+        check_is_fitted(self)
+        file.save(self.coder_, path)
+
+    def _hold(self, coder: Coder) -> Self:
+        """Become the fitted encoder of a coder."""
+        self.coder_, self.n_features_in_ = coder, coder.n_features
+        if coder.feature_names is not None:
+            self.feature_names_in_: NDArray[Any] = np.array(coder.feature_names, dtype=object)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coder_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.input_tags.sparse = self._takes_sparse()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class ProjectedEncoder(Encoder):
+    """Encoders whose bits are made of a random projection, each by itself."""
+
+    n_bits: int
+    projection: Any
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the projection for descriptors like X, and learn from X what the encoder needs of the data.
@@ -94,52 +211,14 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
     def _fit(self, X: Any, n_bits: int, projection: Projection, draws: Draws) -> Coder:
         """Learn from the data and draw the rest."""
 
-    def _enter(self, X: Any, *, reset: bool) -> Any:
-        """Check X against what was fitted, or remember its shape; return an array (n, ...) or a CSR matrix."""
-        original = X
-        if reset:
-            X = as_descriptors(X, accept_sparse=as_projection(self.projection).accepts_sparse)
-        elif self.coder_.fits(X) and not hasattr(self, "feature_names_in_"):
-            return X
-        else:
-            X = as_descriptors(X, accept_sparse=self.coder_.projection.accepts_sparse)
-        if X.ndim == 2:
-            # scikit-learn compares names and number of columns; flat rows of fitted matrices have no names.
-            validate_data(self, original, reset=reset, skip_check_array=True)
-        elif reset:
-            self.n_features_in_ = int(np.prod(X.shape[1:]))
-            self.__dict__.pop("feature_names_in_", None)
-        return X
+    def _takes_sparse(self) -> bool:
+        return as_projection(self.projection).accepts_sparse
 
     def _settings(self) -> dict[str, Any]:
-        """Return the constructor's arguments as plain values; a random state that is an object is not kept."""
-        params = self.get_params(deep=False)
-        projection = params["projection"]
+        projection = self.projection
         if not isinstance(projection, str):
-            params["projection"] = {"name": name_of(projection), **projection.get_params(deep=False)}
-        if not isinstance(params["random_state"], int | np.integer):
-            params["random_state"] = None
-        return {
-            name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()
-        }
-
-    # -- encoding --------------------------------------------------------------------------------
-
-    def transform(self, X: Any) -> Bytes:
-        """Encode descriptors.
-
-        Parameters
-        ----------
-        X : array (n, d) or (n, d_w, d_v)
-            Descriptors of the shape seen at fit; n may be 0.
-
-        Returns
-        -------
-        uint8 array (n, ceil(n_bits / 8))
-            Packed codes: bit r is ``codes[:, r // 8] >> (r % 8) & 1``; padding bits are zero.
-        """
-        check_is_fitted(self)
-        return self.coder_.encode(self._enter(X, reset=False), n_jobs=self.n_jobs)
+            projection = {"name": name_of(projection), **projection.get_params(deep=False)}
+        return {**super()._settings(), "projection": projection}
 
     def phases(self, X: Any) -> Values:
         """Return the real values that the bits are made from, for asymmetric search.
@@ -158,8 +237,6 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         check_is_fitted(self)
         return self.coder_.phases(self._enter(X, reset=False), n_jobs=self.n_jobs)
 
-    # -- what a fitted encoder tells ----------------------------------------------------------------
-
     @property
     def projection_(self) -> LinearMap:
         """The drawn projection with its arrays."""
@@ -171,24 +248,9 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         return self.coder_.outputs
 
     @property
-    def input_shape_(self) -> tuple[int, ...]:
-        """Shape of a descriptor."""
-        return self.coder_.input_shape
-
-    @property
     def norm_ratio_(self) -> float:
         """Norm of the centred data over the distance to the 10th neighbour, on a sample."""
         return self.coder_.norm_ratio
-
-    @property
-    def n_bytes_(self) -> int:
-        """Bytes of a code."""
-        return self.coder_.n_bytes
-
-    @property
-    def parameter_bytes_(self) -> int:
-        """Bytes of all numbers that encoding needs."""
-        return self.coder_.parameter_bytes
 
     @property
     def matrix_shape_(self) -> tuple[int, int] | None:
@@ -226,31 +288,6 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
             raise AttributeError(f"{name} exists for {kind.kind} projections only; see projection_.")
         return self.projection_
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_bytes_
-
-    # -- files -----------------------------------------------------------------------------------
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of all that determines the codes, in hexadecimal."""
-        check_is_fitted(self)
-        return self.coder_.fingerprint
-
-    def to_bytes(self) -> bytes:
-        """Return the encoder as the content of an encoder file; see :func:`bilsh.encoder_from_bytes`."""
-        check_is_fitted(self)
-        return self.coder_.to_bytes()
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the encoder to a file: its parameters themselves, checksummed, without pickle.
-
-        The file appears under its name only when it is complete and on the disk.
-        """
-        check_is_fitted(self)
-        file.save(self.coder_, path)
-
     def truncated(self, n_bits: int) -> Self:
         """Return the encoder of the first ``n_bits`` bits; its codes are the prefixes of this one's codes.
 
@@ -262,20 +299,3 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         check_is_fitted(self)
         short = type(self)(**{**self.get_params(deep=False), "n_bits": n_bits})
         return short._hold(self.coder_.truncated(n_bits))
-
-    def _hold(self, coder: Coder) -> Self:
-        """Become the fitted encoder of a coder."""
-        self.coder_, self.n_features_in_ = coder, coder.n_features
-        if coder.feature_names is not None:
-            self.feature_names_in_: NDArray[Any] = np.array(coder.feature_names, dtype=object)
-        return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coder_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.sparse = as_projection(self.projection).accepts_sparse
-        tags.transformer_tags.preserves_dtype = []
-        return tags

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 TURN = 2 * np.pi
 THRESHOLDS = ("zero", "random")
+NOT_HAMMING = "codes of EuclideanEncoder are not compared by Hamming distance: their bits differ in weight. "
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,8 @@ class Coder:
     """
 
     kind: ClassVar[str]
+    by_hamming: ClassVar[bool] = True
+    """Whether codes are compared by Hamming distance; else by what they stand for."""
 
     projection: LinearMap
     outputs: Integers

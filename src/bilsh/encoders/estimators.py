@@ -5,18 +5,16 @@ AngleEncoder keeps angles (eq. 1, 6), KernelEncoder keeps shift-invariant kernel
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.encoders import neighbourhood
-from bilsh.encoders.base import Draws, Encoder
-from bilsh.encoders.coder import THRESHOLDS, TURN, AngleCoder, Coder, KernelCoder
-from bilsh.errors import CorruptEncoderError, InvalidInputError
-from bilsh.projections import PROJECTIONS, LinearMap, Projection
+from bilsh.encoders.base import Draws, Encoder, ProjectedEncoder
+from bilsh.encoders.coder import THRESHOLDS, TURN, AngleCoder, KernelCoder
+from bilsh.errors import InvalidInputError
+from bilsh.projections import LinearMap, Projection
 from bilsh.projections.base import Integers
 from bilsh.projections.kernels import GAUSSIAN, kernel_named
 from bilsh.theory.sign_covariance import sign_moments
@@ -28,7 +26,7 @@ SIGN_DRAWS = 256
 """Random vectors over which moments of bilinear sign codes are averaged."""
 
 
-class AngleEncoder(Encoder):
+class AngleEncoder(ProjectedEncoder):
     r"""Codes whose Hamming distance tells the angle between centred descriptors (eq. 1; bilinear: eq. 6).
 
     Bit r is :math:`[w_r^\top (x - \mu) \ge 0]`. With dense projections two codes differ in a fraction
@@ -124,7 +122,7 @@ class AngleEncoder(Encoder):
         return self.coder_.offsets
 
 
-class KernelEncoder(Encoder):
+class KernelEncoder(ProjectedEncoder):
     r"""Codes whose Hamming distance tells a shift-invariant kernel (LSH-SIK, eq. 4; bilinear: eq. 8).
 
     Bit r is :math:`[\cos(w_r^\top x / \sigma + b_r) + t_r \ge 0]`. The defaults go past the paper: a scrambled,
@@ -278,41 +276,6 @@ class KernelEncoder(Encoder):
     def difference_spectrum_(self) -> NDArray[np.float64] | None:
         """Mean normalised spectrum of sampled differences, for bilinear projections."""
         return self.coder_.spectrum
-
-
-ENCODERS: dict[str, type[Encoder]] = {"angle": AngleEncoder, "kernel": KernelEncoder}
-"""Estimators by the kind of their coder."""
-
-
-def load_encoder(path: str | PathLike[str]) -> Encoder:
-    """Read an encoder that was saved with :meth:`Encoder.save`.
-
-    Raises
-    ------
-    CorruptEncoderError
-        If the file is damaged, cut short, of a newer format, or no encoder file.
-    """
-    return encoder_from_bytes(Path(path).read_bytes(), source=str(path))
-
-
-def encoder_from_bytes(data: bytes, source: str = "the encoder data") -> Encoder:
-    """Rebuild an encoder from the content of an encoder file; see :func:`load_encoder`."""
-    return encoder_of(Coder.from_bytes(data, source), source)
-
-
-def encoder_of(coder: Coder, source: str = "the coder") -> Encoder:
-    """Return the fitted estimator that holds a coder."""
-    try:
-        params = dict(coder.params)
-        if isinstance(params["projection"], dict):
-            given: dict[str, Any] = params["projection"]
-            settings: dict[str, Any] = {
-                name: tuple(v) if isinstance(v, list) else v for name, v in given.items()
-            }
-            params["projection"] = PROJECTIONS[settings.pop("name")](**settings)
-        return ENCODERS[coder.kind](**params)._hold(coder)
-    except (LookupError, TypeError, ValueError) as error:
-        raise CorruptEncoderError(f"{source} has settings that no encoder has: {error}.") from error
 
 
 def _sign_spread(

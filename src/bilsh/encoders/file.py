@@ -156,7 +156,9 @@ def _restore(coders: Mapping[str, type[Coder]], header: dict[str, Any], arrays: 
         "score_hits": HitSample.from_array(arrays["score_hits_"]) if "score_hits_" in arrays else None,
     }
     coder = coders[header["encoder"]].restore(common, fitted, arrays)
-    if coder.scale != header["scale"] or coder.n_bits != header["params"]["n_bits"]:
+    params = header["params"]
+    n_bits = params["n_bits"] if "n_bits" in params else 8 * params["n_bytes"]
+    if coder.scale != header["scale"] or coder.n_bits != n_bits:
         raise ValueError("the number of bits or the scale contradict the arrays")
     plan = coder.plan  # the compiled core checks that shapes fit together
     d, signs = coder.n_features, getattr(plan, "signs", None)

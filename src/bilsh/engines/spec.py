@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bilsh.codes import Codes
-from bilsh.encoders.coder import Coder
+from bilsh.encoders.coder import NOT_HAMMING, Coder
 from bilsh.errors import IncompatibleCodesError, InvalidInputError
 from bilsh.store.inputs import UNCHECKED
 
@@ -73,6 +73,12 @@ class CodeSpec:
     """
 
     coder: Coder
+
+    def __post_init__(self) -> None:
+        if not self.coder.by_hamming:
+            raise InvalidInputError(
+                f"{NOT_HAMMING}Engines know no other: keep them in a Store, and open it with bilsh.Store.open."
+            )
 
     @property
     def n_bits(self) -> int:

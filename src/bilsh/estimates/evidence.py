@@ -77,6 +77,11 @@ class Evidence:
         return self.coder.calibration
 
     @property
+    def similarity(self) -> str:
+        """The quantity that grows with nearness."""
+        return self.calibration.similarity
+
+    @property
     def sampled(self) -> bool:
         """Whether a sample told how hits of this kind err; else the model is believed."""
         return self.sample is not None

@@ -206,5 +206,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     kept=("bits", "time", "peers", "copies"),
     timed=True,
-    revision=4,
+    revision=5,
 )

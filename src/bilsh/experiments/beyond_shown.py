@@ -19,7 +19,7 @@ from bilsh.experiments.base import (
     verdict,
 )
 from bilsh.experiments.flickr import copy_text, draw_copies
-from bilsh.experiments.peers import NEEDS_FAISS
+from bilsh.experiments.peers import BY_HAMMING, NEEDS_FAISS
 from bilsh.experiments.variants import (
     ASYMMETRIC,
     BALANCED,
@@ -183,14 +183,18 @@ def _time_finding(rows: Rows) -> Finding:
 
 
 def peer_findings(rows: Rows) -> list[Finding]:
-    """Where our best code wins against each peer, and where it loses, beyond two standard errors."""
+    """Where our best code wins against each peer, and where it loses, beyond two standard errors.
+
+    Hamming distances are compared with Hamming distances, real-valued queries with real-valued queries.
+    """
     ours = [m for m in distinct(rows, "method") if m.startswith("ours")]
     theirs = [m for m in distinct(rows, "method") if not m.startswith("ours")]
     texts = []
     for peer in theirs:
         words: dict[bool | None, list[str]] = {True: [], False: [], None: []}
         for row in select(rows, method=peer):
-            own = [select(rows, method=m, bytes=row["bytes"])[0] for m in ours]
+            alike = [m for m in ours if m.endswith("Hamming") == (peer in BY_HAMMING)]
+            own = [r for m in alike for r in select(rows, method=m, bytes=row["bytes"])]
             best = max(own, key=lambda r: r["recall_at_10"])
             error = 2 * (best["standard_error"] ** 2 + row["standard_error"] ** 2) ** 0.5
             lead = Estimate(best["recall_at_10"] - row["recall_at_10"], error)

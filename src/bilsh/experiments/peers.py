@@ -1,8 +1,13 @@
-"""Other binary and compact codes at the same number of bytes: recall@10 of exact Euclidean neighbours."""
+"""Other binary and compact codes at the same number of bytes: recall@10 of exact Euclidean neighbours.
+
+Two kinds of rows must not be mixed: where the query, too, is a code and Hamming distances are counted ("Hamming"), and
+where the query keeps its real values ("asymmetric").
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -14,6 +19,7 @@ from bilsh.errors import MissingPackageError, optional
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.base import Rows
 from bilsh.experiments.retrieval import asymmetric_scores, fitted
+from bilsh.projections.transform import HEADER_BYTES
 from bilsh.search.exact import top_k
 from bilsh.types import Values
 
@@ -23,7 +29,9 @@ K = 10
 RABITQ_FACTORS = 8
 """Bytes of the two factors that RaBitQ keeps beside the bits of an item."""
 
-NEEDS_FAISS = "FAISS LSH, ITQ, RaBitQ and PQ are left out: they need faiss-cpu (pip install 'bilsh[bench]')."
+NEEDS_FAISS = (
+    "FAISS LSH, ITQ, RaBitQ, PQ, OPQ and SQ are left out: they need faiss-cpu (pip install 'bilsh[bench]')."
+)
 
 
 def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Values, Values]:
@@ -44,6 +52,13 @@ def _kernel(Q: Values, X: Values, size: int, bandwidth: float, asymmetric: bool)
 def _angle(Q: Values, X: Values, size: int, bandwidth: float, asymmetric: bool) -> Found:
     encoder = fitted(bilsh.AngleEncoder(8 * size, random_state=0), X, None)
     return _nearest(encoder, Q, encoder.transform(X), asymmetric)
+
+
+def _learned(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
+    if size <= HEADER_BYTES:
+        return None
+    encoder = bilsh.EuclideanEncoder(size, random_state=0).fit(X)
+    return np.asarray(bilsh.Index(encoder.transform(X), encoder).search(Q, k=K).ids)
 
 
 def _nearest(encoder: Any, Q: Values, codes: NDArray[np.uint8], asymmetric: bool) -> Found:
@@ -85,6 +100,56 @@ def _rabitq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     return _searched(faiss.index_factory(X.shape[1], f"PCAR{dims},RaBitQ"), Q, X)
 
 
+def _ivf_rabitq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
+    """Residuals to 256 centres, all lists looked at; the byte that names the list counts."""
+    faiss = optional("faiss", "RaBitQ")
+    if not hasattr(faiss, "IndexIVFRaBitQ") or len(X) < 256:
+        return None
+    found: list[Any] = []
+    for bits in (1, 2, 3, 4):
+        dims = min(X.shape[1], 8 * size // bits)
+        while dims >= 8:
+            index = faiss.index_factory(X.shape[1], f"PCAR{dims},IVF256,RaBitQ{bits if bits > 1 else ''}")
+            if index.sa_code_size() <= size:
+                break
+            dims -= 8
+        # More bits for a number pay only where (nearly) all numbers have one already.
+        if dims >= 8 and (bits == 1 or dims == X.shape[1]):
+            found.append(index)
+    if not found:
+        return None
+    index = found[-1]
+    lists = faiss.extract_index_ivf(index)
+    lists.nprobe = 256
+    lists.cp.min_points_per_centroid = 1
+    return _searched(index, Q, X)
+
+
+def _opq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
+    """A learned rotation before product quantisation: 25 iterations on 10,000 rows."""
+    d = X.shape[1]
+    if size > d or len(X) < 256:
+        return None
+    faiss = optional("faiss", "OPQ")
+    dims = max(size, min(d, 512) // size * size)
+    index = faiss.index_factory(d, f"OPQ{size}_{dims},PQ{size}")
+    rotation = faiss.downcast_VectorTransform(index.chain.at(0))
+    rotation.niter, rotation.max_train_points = 25, 10_000
+    rotation.pq = faiss.ProductQuantizer(dims, size, 8)
+    rotation.pq.cp.min_points_per_centroid = 1
+    faiss.downcast_index(index.index).pq.cp.min_points_per_centroid = 1
+    return _searched(index, Q, X)
+
+
+def _scalar(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
+    faiss = optional("faiss", "SQ")
+    for bits in (8, 6, 4):
+        index = faiss.index_factory(X.shape[1], f"SQ{bits}")
+        if index.sa_code_size() == size:
+            return _searched(index, Q, X)
+    return None
+
+
 def _pq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     d = X.shape[1]
     if size > d or len(X) < 256:
@@ -103,16 +168,33 @@ METHODS: dict[str, Method] = {
     "ours: kernel, Hamming": lambda Q, X, size, b: _kernel(Q, X, size, b, False),
     "ours: kernel, asymmetric": lambda Q, X, size, b: _kernel(Q, X, size, b, True),
     "ours: sign, asymmetric": lambda Q, X, size, b: _angle(Q, X, size, b, True),
+    "ours: learned, asymmetric": _learned,
     "sign of centred values": _signs,
     "FAISS LSH": _lsh,
     "ITQ": _itq,
     "RaBitQ": _rabitq,
+    "IVF256-RaBitQ": _ivf_rabitq,
     "PQ": _pq,
+    "OPQ": _opq,
+    "scalar quantiser": _scalar,
 }
 
 
-def peer_rows(X: NDArray[Any], size: int, bandwidth: float, n_queries: int, seed: int) -> Rows:
+BY_HAMMING = ("FAISS LSH", "ITQ", "sign of centred values")
+"""Peers whose queries are codes too: only our rows by Hamming distance compare with them."""
+
+
+def peer_rows(
+    X: NDArray[Any],
+    size: int,
+    bandwidth: float,
+    n_queries: int,
+    seed: int,
+    methods: Sequence[str] | None = None,
+) -> Rows:
     """Recall@10 of every method with codes of `size` bytes, and its standard error over queries.
+
+    Beside it the processor's seconds for training, encoding and searching together.
 
     Methods without such a code, or without FAISS, are left out.
 
@@ -124,19 +206,21 @@ def peer_rows(X: NDArray[Any], size: int, bandwidth: float, n_queries: int, seed
     bandwidth : float
         For our kernel codes.
     n_queries, seed : int
+    methods : sequence of str, optional
+        Names from :data:`METHODS`; all by default.
     """
     Q, database = split(X, n_queries, seed)
     exact = exact_neighbors(Q, database, K)[0]
     rows: Rows = []
-    for name, method in METHODS.items():
+    for name in METHODS if methods is None else methods:
+        start = process_time()
         try:
-            found = method(Q, database, size, bandwidth)
+            found = METHODS[name](Q, database, size, bandwidth)
         except MissingPackageError:
             continue
         if found is not None:
             each = [recall_of_ids(found[i : i + 1], exact[i : i + 1]) for i in range(len(Q))]
             error = float(np.std(each, ddof=1) / np.sqrt(len(each)))
-            rows.append(
-                {"method": name, "bytes": size, "recall_at_10": float(np.mean(each)), "standard_error": error}
-            )
+            told = {"recall_at_10": float(np.mean(each)), "standard_error": error}
+            rows.append({"method": name, "bytes": size, **told, "seconds": process_time() - start})
     return rows

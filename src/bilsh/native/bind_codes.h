@@ -49,3 +49,11 @@ inline Counters counters_of(bilsh::Effort&& effort) {
     counters["seconds"] = array_of(std::move(effort.seconds));
     return counters;
 }
+
+inline void check_rows(const In<std::int64_t, 2>& rows, std::size_t n_queries, std::size_t n_rows) {
+    require(rows.shape(0) == n_queries,
+            "rows must have one row per query, " + text(n_queries) + "; got " + text(rows.shape(0)));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        require(rows.data()[i] >= 0 && static_cast<std::size_t>(rows.data()[i]) < n_rows,
+                "rows must be from 0 to " + text(n_rows) + " - 1; got " + std::to_string(rows.data()[i]));
+}

@@ -78,11 +78,7 @@ Out<float, 2> score_rows(const In<float, 2>& weights, const In<float, 1>& bias, 
                          const In<std::int64_t, 2>& rows, int n_jobs) {
     const bilsh::Weights asked = weights_of(weights, bias);
     const bilsh::CodeSet set = code_set(slabs, (asked.bits + 7) / 8);
-    require(rows.shape(0) == asked.n,
-            "rows must have one row per query, " + text(asked.n) + "; got " + text(rows.shape(0)));
-    for (std::size_t i = 0; i < rows.size(); ++i)
-        require(rows.data()[i] >= 0 && static_cast<std::size_t>(rows.data()[i]) < set.n,
-                "rows must be from 0 to " + text(set.n) + " - 1; got " + std::to_string(rows.data()[i]));
+    check_rows(rows, asked.n, set.n);
     auto out = new_matrix<float>(asked.n, rows.shape(1));
     unlocked([&] { bilsh::score_rows(asked, set, rows.data(), rows.shape(1), thread_count(n_jobs), out.data()); });
     return out;

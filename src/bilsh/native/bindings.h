@@ -93,3 +93,4 @@ void unlocked(const Work& work) {
 void bind_encode(nb::module_& m);
 void bind_search(nb::module_& m);
 void bind_cells(nb::module_& m);
+void bind_transform(nb::module_& m);

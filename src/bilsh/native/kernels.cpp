@@ -11,12 +11,13 @@
 
 namespace bilsh {
 
-// Each level's sources define the same three tables in a namespace of their own.
+// Each level's sources define the same four tables in a namespace of their own.
 #define BILSH_TABLES(level)                        \
     namespace level {                              \
     extern const EncodeKernels encode_kernels;     \
     extern const HammingKernels hamming_kernels;   \
     extern const ScoreKernels score_kernels;       \
+    extern const TransformKernels transform_kernels; \
     }
 BILSH_TABLES(portable)
 #if defined(__x86_64__)
@@ -39,19 +40,21 @@ const Kernels& kernels(Level level) {
     constexpr const char* name = "portable";
 #endif
     static const Kernels basic{name, portable::encode_kernels, portable::hamming_kernels, portable::score_kernels,
-                               nullptr};
+                               portable::transform_kernels, nullptr};
 #if defined(__x86_64__)
     static const Kernels counting{"popcnt", portable::encode_kernels, popcnt::hamming_kernels, portable::score_kernels,
-                                  nullptr};
-    static const Kernels narrow{"avx2", avx2::encode_kernels, avx2::hamming_kernels, avx2::score_kernels, nullptr};
-    static const Kernels wide{"avx512", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels, nullptr};
+                                  portable::transform_kernels, nullptr};
+    static const Kernels narrow{"avx2", avx2::encode_kernels, avx2::hamming_kernels, avx2::score_kernels,
+                              avx2::transform_kernels, nullptr};
+    static const Kernels wide{"avx512", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels,
+                              avx512::transform_kernels, nullptr};
     if (level == Level::popcnt) return counting;
     if (level == Level::avx2) return narrow;
     if (level == Level::avx512) return wide;
 #endif
 #if defined(BILSH_AMX)
     static const Kernels tiles{"amx", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels,
-                               &amx::hamming_product};
+                               avx512::transform_kernels, &amx::hamming_product};
     if (level == Level::amx) return tiles;
 #endif
     (void)level;

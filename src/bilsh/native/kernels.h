@@ -8,6 +8,7 @@
 #include "encode_kernels.h"
 #include "hamming_kernels.h"
 #include "score_kernels.h"
+#include "transform_kernels.h"
 
 namespace bilsh {
 
@@ -20,6 +21,7 @@ struct Kernels {
     const EncodeKernels& encode;
     const HammingKernels& hamming;
     const ScoreKernels& scores;
+    const TransformKernels& transforms;
     const HammingProduct* product;  // null where there is none
 };
 

@@ -29,4 +29,5 @@ NB_MODULE(_native, m) {
     bind_encode(m);
     bind_search(m);
     bind_cells(m);
+    bind_transform(m);
 }

@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "candidates.h"
 #include "digits.h"
 #include "kernels.h"
 #include "nearest.h"
@@ -15,31 +16,6 @@ constexpr std::size_t worth_digits = 2048;      // rows; fewer are scored before
 constexpr std::size_t queries_at_once = 64;     // that share packed rows
 constexpr std::size_t worth_packing = 3;        // queries
 constexpr std::size_t cached_bytes = 1 << 18;   // that stay in the second-level cache until they are used
-
-// The rows that may be among the k best by the digits seen so far. A key is minus the sum of digits.
-struct Candidates {
-    Nearest best;
-    std::int32_t margin = 0;
-    std::size_t at_most = 0;
-    bool too_many = false;
-    std::vector<Hit> rows;
-
-    std::int32_t limit() const {
-        if (too_many) return std::numeric_limits<std::int32_t>::min();
-        return best.full() ? best.worst() + margin : std::numeric_limits<std::int32_t>::max();
-    }
-    void push(const Hit& hit) {
-        best.push(hit);
-        rows.push_back(hit);
-        if (rows.size() >= at_most) prune();
-    }
-    void prune() {
-        const std::int32_t last = limit();
-        rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const Hit& hit) { return hit.distance > last; }),
-                   rows.end());
-        too_many = 2 * rows.size() >= at_most;  // the digits do not tell rows apart
-    }
-};
 
 // One batch of queries, whose tables are in memory together.
 class Batch {

@@ -8,6 +8,7 @@ from bilsh.projections.bilinear import Bilinear, BilinearMap
 from bilsh.projections.circulant import Circulant, CirculantMap
 from bilsh.projections.dense import Dense, DenseMap
 from bilsh.projections.hadamard import Hadamard, HadamardMap
+from bilsh.projections.transform import TransformMap
 
 PROJECTIONS: dict[str, type[Projection]] = {
     "dense": Dense,
@@ -20,6 +21,7 @@ MAPS: dict[str, type[LinearMap]] = {
     "bilinear": BilinearMap,
     "circulant": CirculantMap,
     "hadamard": HadamardMap,
+    "transform": TransformMap,
 }
 
 
@@ -62,6 +64,7 @@ __all__ = [
     "LinearMap",
     "Plan",
     "Projection",
+    "TransformMap",
     "as_projection",
     "name_of",
     "register",

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bilsh.codes import Codes, as_codes, slab_widths
 from bilsh.encoders.calibration import calibration_of
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.euclidean_coder import require_hamming
 from bilsh.encoders.foreign import BitPacking, ForeignCoder
 from bilsh.errors import InvalidInputError
 from bilsh.search.cells import Cells, in_cells, number_of_cells
@@ -83,11 +84,13 @@ class Index(Searchable):
                 raise InvalidInputError(
                     "bits= and bitorder= are for codes without an encoder; the encoder knows what its bits are."
                 )
-            n_bits = calibration_of(encoder).n_bits
-            self.coder = getattr(encoder, "coder_", encoder)
-            if stored.shape[1] != -(-n_bits // 8):
+            coder = getattr(encoder, "coder_", encoder)
+            if getattr(coder, "by_hamming", True):
+                calibration_of(encoder)  # says what is wrong with an encoder that has none
+            self.coder = coder
+            if stored.shape[1] != self.coder.n_bytes:
                 raise InvalidInputError(
-                    f"codes of this encoder have {-(-n_bits // 8)} bytes; got {stored.shape[1]}. "
+                    f"codes of this encoder have {self.coder.n_bytes} bytes; got {stored.shape[1]}. "
                     "Were they made by another encoder?"
                 )
         self.ids: Ids = np.arange(len(stored)) if ids is None else _as_ids(ids, len(stored))
@@ -95,6 +98,7 @@ class Index(Searchable):
         order: Ids | None = None
         n_cells, threads = number_of_cells(cells, len(stored)), thread_count(n_jobs)
         if n_cells:
+            require_hamming(self.coder, "Leave cells= out: their centres are codes too.")
             order, self.cells = in_cells(stored, n_cells, n_jobs=threads)
             self.ids = self.ids[order]
         self.slabs: list[Codes] = _slabs(stored, order)

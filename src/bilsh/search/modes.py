@@ -141,7 +141,7 @@ def answer(
     ids, distances = hits.found
     order = exact = None
     if request.reranks:
-        order, exact = _rerank(scan, request, query, ids)
+        order, exact = reranked(scan, request, query, ids)
     evidence = _evidence(scan, coder, query, hits, order, request.k, samples) if coder.tells else None
     return Neighbors(
         ids[:, : request.k] if order is None else np.take_along_axis(ids, order, axis=1),
@@ -233,7 +233,7 @@ def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: S
         exact = []
         for number, row in enumerate(ids):
             one = Query(query.codes[number : number + 1], None, _one(query, number))
-            order, true = _rerank(scan, replace(request, k=max(1, len(row))), one, row[None])
+            order, true = reranked(scan, replace(request, k=max(1, len(row))), one, row[None])
             ids[number], distances[number] = row[order[0]], distances[number][order[0]]
             exact.append(true[0])
             if evidence is not None:
@@ -253,7 +253,7 @@ def _one(query: Query, number: int) -> NDArray[Any] | None:
     return None if query.vectors is None else query.vectors[number : number + 1]
 
 
-def _rerank(
+def reranked(
     scan: Scan, request: Request, query: Query, ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Floats]:
     """The k nearest candidates by exact distance, ties by id: which they are, and their distances."""

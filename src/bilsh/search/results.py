@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import InvalidInputError, optional
+from bilsh.estimates.euclidean import DistanceEstimate, DistanceEvidence
 from bilsh.estimates.evidence import Evidence
 from bilsh.estimates.intervals import Estimate
 from bilsh.search.promise import Promise
@@ -89,6 +90,11 @@ class Explanation:
         """Time of all stages."""
         return sum(stage.seconds for stage in self.stages)
 
+    def _repr_html_(self) -> str:
+        from bilsh.search.notebook import explanation_html
+
+        return explanation_html(self)
+
     def __str__(self) -> str:
         lines = [f"{self.mode}: {self.reason}", f"{self.n_queries} queries, {self.n_items} items"]
         lines += [
@@ -108,7 +114,7 @@ class Hit(NamedTuple):
     """One hit of one query; what is not known is None."""
 
     id: Any
-    distance: int
+    distance: int | float
     similarity: float | None
     interval: tuple[float, float] | None
     exact: float | None
@@ -172,6 +178,24 @@ class _Found:
         """Return a pyarrow Table, one row per hit; see :meth:`columns`."""
         return optional("pyarrow", "A table of hits").table(self.columns())
 
+    def show(self, images: Any) -> Any:
+        """Show the hits with pictures beside them, in a notebook.
+
+        Parameters
+        ----------
+        images : array (n, height, width[, 3]), mapping, function, or folder
+            Gives the picture of an id: an image, numbers that are drawn as a heat map, or a path. In an array it is
+            ``images[id]``, in a folder the file that is called like the id.
+        """
+        from bilsh.search.notebook import Pictures, Shown
+
+        return Shown(self, Pictures(images))
+
+    def _repr_html_(self) -> str:
+        from bilsh.search.notebook import hits_html
+
+        return hits_html(cast("Neighbors | Matches", self), repr(self).partition("\n")[0].strip("<>"))
+
     def hits(self, query: int) -> list[Hit]:
         """Hits of one query, as a list."""
         n = len(self.ids[query])
@@ -199,7 +223,7 @@ class Neighbors(_Found):
     ids : array (q, k)
         Row numbers, or the ids a store gave to its items: int64, or objects of type str.
     distances : int32 array (q, k)
-        Hamming distances: numbers of differing bits.
+        Hamming distances: numbers of differing bits. Of EuclideanEncoder's codes: estimated distances, float64.
     exact : float64 array (q, k) or None
         After re-ranking: exact Euclidean distances, by which the hits are ordered then.
     evidence : object or None
@@ -213,22 +237,24 @@ class Neighbors(_Found):
     """
 
     ids: NDArray[Any]
-    distances: NDArray[np.int32]
+    distances: NDArray[Any]
     exact: Floats | None = None
-    evidence: Evidence | None = None
+    evidence: Evidence | DistanceEvidence | None = None
     confidence: float = 0.95
     explanation: Explanation | None = None
     notes: Callable[[NDArray[Any]], list[Any]] | None = None
 
     @property
     def quantity(self) -> str | None:
-        """What `similarity` is: "cosine" of angle codes, "kernel" of kernel codes; None without an encoder."""
-        return None if self.evidence is None else self.evidence.calibration.similarity
+        """What `similarity` is: "cosine" of angle codes, "kernel" of kernel codes; None where there is none."""
+        return None if self.evidence is None else self.evidence.similarity
 
     @cached_property
-    def _told(self) -> Estimate | None:
-        if self.evidence is None:
+    def _told(self) -> Estimate | DistanceEstimate | None:
+        if self.evidence is None or self.quantity is None:
             return None
+        if isinstance(self.evidence, DistanceEvidence):
+            return self.evidence.estimate(self.quantity, self.confidence)
         return self.evidence.estimate(self.quantity, self.confidence, identify=False)
 
     @property
@@ -241,13 +267,14 @@ class Neighbors(_Found):
         """Lower and upper end (q, k, 2) of each similarity."""
         return None if self._told is None else self._told.interval
 
-    def estimate(self, of: str | None = None, confidence: float | None = None) -> Estimate:
+    def estimate(self, of: str | None = None, confidence: float | None = None) -> Estimate | DistanceEstimate:
         """Say the same in other words.
 
         Parameters
         ----------
         of : {"angle", "cosine"} for angle codes, {"distance", "kernel"} for kernel codes
-            The quantity; by default the similarity.
+            The quantity; by default the similarity. Codes of EuclideanEncoder tell the "distance", with a hard bound;
+            of data of length 1 also the "cosine" and the "inner product".
         confidence : float, optional
             Of the intervals; by default that of the search.
         """
@@ -295,7 +322,7 @@ class Matches(_Found):
     @property
     def quantity(self) -> str | None:
         """What `similarity` is, see :class:`Neighbors`."""
-        return self.evidence[0].calibration.similarity if self.evidence else None
+        return self.evidence[0].similarity if self.evidence else None
 
     @cached_property
     def _told(self) -> list[Estimate] | None:
@@ -354,7 +381,8 @@ def _repr(title: str, found: _Found) -> str:
                 low, high = hit.interval
                 value = f"  {found.quantity} {hit.similarity:.3f} ({low:.3f} .. {high:.3f})"
             true = "" if hit.exact is None else f"  exact {hit.exact:.4g}"
-            lines.append(f"  {query:>3} {rank:>3}  {hit.id!s:<12.40} {hit.distance:>6} bits{value}{true}")
+            far = f"{hit.distance:>6} bits" if isinstance(hit.distance, int) else f"{hit.distance:>11.4g}"
+            lines.append(f"  {query:>3} {rank:>3}  {hit.id!s:<12.40} {far}{value}{true}")
         if len(hits) > SHOWN:
             lines.append(f"          ... {len(hits) - SHOWN} more")
     if len(found) > 3:

@@ -267,7 +267,7 @@ class Scan:
         """Scores of given ids (q, c), each of which is in one of the segments."""
         result = np.empty(ids.shape, dtype=np.float32)
         start = perf_counter()
-        for segment, rows, here in self._rows(ids):
+        for segment, rows, here in self.rows_of(ids):
             if here.any():
                 scores = _native.score_rows(
                     weights, bias, segment.slabs, np.where(here, rows, 0), self.n_jobs
@@ -281,7 +281,7 @@ class Scan:
     def distances_of(self, queries: Codes, ids: Ids) -> NDArray[np.int32]:
         """Hamming distances of given ids (q, c)."""
         result = np.zeros(ids.shape, dtype=np.int32)
-        for segment, rows, here in self._rows(ids):
+        for segment, rows, here in self.rows_of(ids):
             at = 0
             for slab in segment.slabs:
                 part = np.repeat(queries[:, at : at + slab.shape[1]], here.sum(axis=1), axis=0)
@@ -292,7 +292,7 @@ class Scan:
     def vectors_of(self, ids: Ids) -> NDArray[Any]:
         """Kept vectors of given ids (c,)."""
         result: NDArray[Any] | None = None
-        for segment, rows, here in self._rows(ids):
+        for segment, rows, here in self.rows_of(ids):
             kept = segment.vectors
             if kept is not None and here.any():
                 chosen = kept[rows[here]]
@@ -301,7 +301,7 @@ class Scan:
                 result[here] = chosen
         return np.empty((*ids.shape, 0)) if result is None else result
 
-    def _rows(self, ids: Ids) -> Any:
+    def rows_of(self, ids: Ids) -> Any:
         """Each segment with the rows of the ids and where they are its own."""
         for segment, alive in zip(self.segments, self.alive, strict=True):
             rows, here = self.memory.rows_of(segment, ids)

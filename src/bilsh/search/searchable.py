@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh.codes import Codes, as_codes, check_widths
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates.evidence import Samples
+from bilsh.search import estimated
 from bilsh.search.modes import Query, search
 from bilsh.search.promise import Trial
 from bilsh.search.request import Mode, Request
@@ -23,6 +25,8 @@ from bilsh.validation import gone
 
 if TYPE_CHECKING:
     from bilsh.search.background import Background
+
+VALUES_ELSEWHERE = "query_values are for codes that were made elsewhere; pass descriptors as Q."
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,11 @@ class View:
     ) -> tuple[Neighbors | Matches, tuple[str, ...]]:
         """Find the neighbours of checked queries, by the ids of segments; and what there is to say of the filter."""
         alive, notes = filtered(self, where)
+        if isinstance(self.coder, EuclideanCoder):
+            told = estimated.search(
+                self.segments, alive, query, request, coder=self.coder, memory=self.memory
+            )
+            return told, notes
         found = search(
             self.segments,
             alive,
@@ -105,6 +114,9 @@ class View:
         self, Q: Any, codes: ArrayLike | None, values: ArrayLike | None, numbers: Ids | None, request: Request
     ) -> Query:
         """Read the query: descriptors, ready codes, the values whose signs are bits, or items that are here."""
+        if isinstance(self.coder, EuclideanCoder) and values is None:
+            items = None if numbers is None else self._stored(numbers)
+            return estimated.query_of(self.coder, Q, codes, items)
         if numbers is not None:
             return self._items(numbers, request)
         if values is not None:
@@ -122,9 +134,7 @@ class View:
         """Values as a model gives them, bit r being [value r >= 0]."""
         array, n_bits = np.asarray(values), self.coder.n_bits
         if self.coder.kind != "foreign":
-            raise InvalidInputError(
-                "query_values are for codes that were made elsewhere; pass descriptors as Q."
-            )
+            raise InvalidInputError(VALUES_ELSEWHERE)
         if array.ndim != 2 or array.shape[1] != n_bits or array.dtype.kind not in "fiu":
             raise InvalidInputError(
                 f"query_values must be numbers (q, {n_bits}), one per bit; got {array.dtype} of shape {array.shape}."
@@ -136,6 +146,13 @@ class View:
 
     def _items(self, numbers: Ids, request: Request) -> Query:
         """Items as queries: by their vectors where these are kept, else by their codes."""
+        stored = self._stored(numbers)
+        if stored.vectors is None:
+            return stored
+        return Query.of_descriptors(stored.vectors, self.coder, request)
+
+    def _stored(self, numbers: Ids) -> Query:
+        """Codes of items, and their vectors where these are kept."""
         codes = np.empty((len(numbers), self.coder.n_bytes), dtype=np.uint8)
         vectors: NDArray[Any] | None = None
         for segment in self.segments:
@@ -150,9 +167,7 @@ class View:
                     if vectors is None:
                         vectors = np.empty((len(numbers), chosen.shape[1]), dtype=np.float32)
                     vectors[here] = chosen
-        if vectors is None:
-            return Query(codes)
-        return Query.of_descriptors(vectors.reshape(-1, *self.coder.input_shape), self.coder, request)
+        return Query(codes, None, None if vectors is None else vectors.reshape(-1, *self.coder.input_shape))
 
 
 class Searchable(ABC):
@@ -255,6 +270,8 @@ class Searchable(ABC):
         request = Request(k, mode, delta, radius, candidates, rerank, confidence, n_jobs, recall)
         view = self._view()
         view.check(request)
+        if not view.coder.by_hamming:
+            estimated.check(request)
         numbers = None
         if ids is not None:
             numbers, there = view.numbers(ids)

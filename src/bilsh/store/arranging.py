@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from bilsh.encoders.euclidean_coder import require_hamming
 from bilsh.errors import InvalidInputError
 from bilsh.search.cells import number_of_cells
 from bilsh.search.request import Request
@@ -81,6 +82,7 @@ class Arranging(View, Searchable):
         """
         if isinstance(n_cells, bool) or n_cells is None:
             raise InvalidInputError(f"n_cells must be a number or 'auto'; got {n_cells!r}.")
+        require_hamming(self.coder, "There are no cells for them.")
         if not number_of_cells(n_cells, len(self)) or len(self) < 2:
             return 0
         with self._change() as change:

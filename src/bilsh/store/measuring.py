@@ -138,8 +138,8 @@ def _sampled(
 
 def _judged(coder: Coder, snapshot: Snapshot, asked: NDArray[Any], hits: Neighbors) -> Trial:
     """Hits with their exact distances, by the vectors that are kept."""
-    if hits.evidence is None:
-        raise TypeError("hits without evidence cannot be judged.")
+    if not isinstance(hits.evidence, Evidence):
+        raise TypeError("hits without evidence of their bits cannot be judged.")
     exact, kind = np.empty(hits.ids.shape), snapshot.manifest.id_kind
     step = max(1, BLOCK_BYTES // (4 * coder.n_features * max(1, hits.ids.shape[1])))
     for start in range(0, len(asked), step):

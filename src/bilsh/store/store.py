@@ -194,7 +194,7 @@ class Store(Calibrating):
     @property
     def encoder(self) -> Encoder:
         """The encoder, a scikit-learn estimator; read from the store when first asked for."""
-        from bilsh.encoders.estimators import encoder_of
+        from bilsh.encoders.loading import encoder_of
 
         if self.coder.kind == "foreign":
             raise InvalidTypeError(

@@ -43,6 +43,29 @@ class View(ABC):
             return f"<bilsh.Store {str(self._path)!r}, closed>"
         return f"<bilsh.Store {str(self._path)!r}, {now.n_alive} items, version {now.manifest.version}>"
 
+    def _repr_html_(self) -> str:
+        from bilsh.search.notebook import facts_html
+
+        now = self._snapshot
+        if now is None:
+            return facts_html(f"bilsh.Store {self._path.name}", [("closed", "open it again with Store.open")])
+        manifest = now.manifest
+        return facts_html(
+            f"bilsh.Store {self._path.name}",
+            [
+                ("items", f"{now.n_alive:,}"),
+                (
+                    "codes",
+                    f"{self.coder.kind}, {manifest.n_bits:,} bits, {-(-manifest.n_bits // 8):,} bytes each",
+                ),
+                ("data", f"shape {self.coder.input_shape}"),
+                ("ids", {"int": "integers", "str": "names"}.get(str(manifest.id_kind), "none yet")),
+                ("vectors", manifest.keep_vectors or "not kept"),
+                ("version", manifest.version),
+                ("encoder", manifest.fingerprint[:16]),
+            ],
+        )
+
     @property
     def _now(self) -> Snapshot:
         """The version seen now; a call that needs it twice keeps it."""

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -35,9 +35,14 @@ def make_app(session: Session, *, host: str, port: int, token: str) -> Starlette
     token : str
         What the first request must know.
     """
+    frame = (STATIC / "index.html").read_text("utf-8")
+
+    def page(request: Request) -> Response:
+        return HTMLResponse(frame)
+
     app = Starlette(
         routes=[
-            *(Route(path, _page, methods=["GET"]) for path in PAGES),
+            *(Route(path, page, methods=["GET"]) for path in PAGES),
             Route("/favicon.ico", lambda request: Response(status_code=204), methods=["GET"]),
             Mount("/static", StaticFiles(directory=STATIC)),
             Mount("/api/v1", routes=api.routes()),
@@ -57,10 +62,6 @@ def make_app(session: Session, *, host: str, port: int, token: str) -> Starlette
     )
     app.state.session = session
     return app
-
-
-def _page(request: Request) -> Response:
-    return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
 
 
 def _told(request: Request, error: Exception) -> Response:

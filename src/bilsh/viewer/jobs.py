@@ -11,6 +11,12 @@ from typing import Any
 from bilsh.types import Progress
 
 KEPT = 16
+PATIENCE = 5.0
+"""Seconds that work gets to end when the server does."""
+
+
+class Ended(Exception):
+    """The server ends, and so does the work."""
 
 
 @dataclass(slots=True)
@@ -23,9 +29,12 @@ class Job:
     answer: dict[str, Any] | None = None
     error: BaseException | None = None
     thread: Thread | None = field(default=None, repr=False)
+    ended: bool = False
 
     def say(self, what: str, done: int, total: int) -> None:
         """Note how far it is."""
+        if self.ended:
+            raise Ended
         self.what, self.done, self.total = what, done, total
 
 
@@ -63,3 +72,13 @@ class Jobs:
                 job.answer = work(job.say)
             except BaseException as error:  # the thread must not die without a word
                 job.error = error
+
+    def close(self) -> None:
+        """Let all work end at its next step."""
+        with self._lock:
+            jobs = list(self._jobs.values())
+        for job in jobs:
+            job.ended = True
+        for job in jobs:
+            if job.thread is not None:
+                job.thread.join(PATIENCE)

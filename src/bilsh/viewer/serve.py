@@ -63,6 +63,7 @@ def serve(
             threading.Timer(0.3, webbrowser.open, (address,)).start()
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
+        session.close()
 
 
 def _listening(host: str, port: int) -> socket.socket:

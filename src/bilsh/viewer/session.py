@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from pathlib import Path
-from threading import Lock, Thread
-from typing import Any
+from threading import Event, Lock, Thread
+from typing import Any, cast
 
 import bilsh
 from bilsh.errors import BilshError, DataNotFoundError, InvalidInputError
 from bilsh.store import Store
-from bilsh.viewer.jobs import Jobs
+from bilsh.viewer.jobs import PATIENCE, Jobs
 from bilsh.viewer.uploads import Uploads
 from bilsh.workflows.collection import Collection
 from bilsh.workflows.pictures import Pictures
@@ -40,16 +40,26 @@ class Session:
         self.uploads, self.jobs = Uploads(), Jobs()
         self._thumbs: OrderedDict[tuple[int, int], bytes | None] = OrderedDict()
         self._size, self._lock = 0, Lock()
+        self._closing, self._warming = Event(), cast("Thread | None", None)
 
     def warm_up(self) -> None:
         """Prepare, beside the first requests, what the first answer needs."""
 
         def prepare(items: Collection) -> None:
             for bits in reversed(items.ladder):
-                items.index(bits)
+                if not self._closing.is_set():
+                    items.index(bits)
 
         if self.items is not None and len(self.items):
-            Thread(target=prepare, args=(self.items,), daemon=True).start()
+            self._warming = Thread(target=prepare, args=(self.items,), daemon=True)
+            self._warming.start()
+
+    def close(self) -> None:
+        """End what is going on beside the requests, at its next step."""
+        self._closing.set()
+        self.jobs.close()
+        if self._warming is not None:
+            self._warming.join(PATIENCE)
 
     @property
     def collection(self) -> Collection:

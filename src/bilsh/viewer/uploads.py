@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.datasets.images import SkippedImage
+from bilsh.datasets.thumbnails import heat_map, thumbnail
 from bilsh.descriptors.folder import describe_data
 from bilsh.errors import InvalidInputError
 from bilsh.workflows.collection import Collection
 from bilsh.workflows.describing import make_descriptor
-from bilsh.workflows.pictures import heat_map, thumbnail
 
 MAX_BYTES = 20_000_000
 MAX_PIXELS = 50_000_000

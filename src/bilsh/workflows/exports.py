@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bilsh.datasets.files import check_folder
+from bilsh.encoders.coder import NOT_HAMMING
 from bilsh.errors import InvalidInputError, optional
 from bilsh.files import replace_file
 from bilsh.store import Store
@@ -192,6 +193,10 @@ def _to_parquet(goods: Goods, path: Path, beside: Companions) -> list[Path]:
 
 def _to_faiss(goods: Goods, path: Path, beside: Companions) -> list[Path]:
     faiss = optional("faiss", "Writing FAISS indexes")
+    if not goods.store.coder.by_hamming:
+        raise InvalidInputError(
+            f"{NOT_HAMMING}A binary FAISS index knows no other; export to .npy or .parquet."
+        )
     digest = Digest()
     index = faiss.IndexBinaryFlat(8 * -(-goods.store.n_bits // 8))
     numbered = faiss.IndexBinaryIDMap(index) if goods.store.id_kind == "int" else index

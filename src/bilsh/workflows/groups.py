@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.codes import prefix
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.intervals import estimate_distances
-from bilsh.search.exact import within
+from bilsh.search.index import Index
+from bilsh.search.pairs import blocks_of, pairs_of_block
 from bilsh.types import Progress, silent
 from bilsh.workflows.collection import Collection
 from bilsh.workflows.telling import plain
@@ -20,8 +21,7 @@ Ints = NDArray[np.int64]
 WORK = 4 * 10**10
 """Bytes compared at most, all pairs together: seconds."""
 
-MOST_PAIRS = 2_000_000
-BLOCK = 256
+MOST_PAIRS = 1_000_000
 
 
 def stars(
@@ -46,11 +46,10 @@ def stars(
         )
     bits = _affordable_bits(items)
     index = items.index(bits)
-    codes = items.codes if bits == items.n_bits else prefix(items.codes, bits)
     told = estimate_distances(np.arange(bits + 1), index.coder, confidence, of=items.quantity)
     near = np.flatnonzero(told.value >= least)
     radius = int(near.max()) if len(near) else -1
-    found = [] if radius < 0 else _greedy(_pairs(codes, radius, progress), len(items))
+    found = [] if radius < 0 else _greedy(_pairs(index, radius, progress), len(items))
     groups = []
     for centre, members, distances in found:
         ends = told.interval[distances]
@@ -92,23 +91,29 @@ def _affordable_bits(items: Collection) -> int:
     return fit[-1]
 
 
-def _pairs(codes: NDArray[np.uint8], radius: int, progress: Progress) -> list[tuple[Ints, Ints]]:
-    """Neighbours within the radius of every item, itself left out: rows and distances."""
-    found: list[tuple[Ints, Ints]] = []
+def _pairs(index: Index, radius: int, progress: Progress) -> list[tuple[Ints, Ints]]:
+    """Neighbours within the radius of every item, nearest first: rows and distances."""
+    segments = [index]
+    found: list[tuple[Ints, Ints, Ints]] = []
     total = 0
-    for start in range(0, len(codes), BLOCK):
-        progress("comparing items", start, len(codes))
-        matches = within(codes[start : start + BLOCK], codes, radius)
-        for row, (ids, distances) in enumerate(zip(matches.ids, matches.distances, strict=True), start):
-            others = ids != row
-            found.append((ids[others], distances[others].astype(np.int64)))
-            total += int(others.sum())
+    for block in blocks_of(segments):
+        progress("comparing items", block[1], len(index))
+        for a, b, far in pairs_of_block(segments, block, radius, [None]):
+            wide = far.astype(np.int64)
+            found += [(a, b, wide), (b, a, wide)]
+            total += len(a)
         if total > MOST_PAIRS:
             raise InvalidInputError(
                 f"more than {MOST_PAIRS:,} pairs are that alike; groups would hold everything. Ask for a higher "
                 "similarity."
             )
-    return found
+    if not found:
+        return []
+    rows, others, distances = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.lexsort((others, distances, rows))
+    edges = np.searchsorted(rows[order], np.arange(len(index) + 1))
+    parts = [order[start:stop] for start, stop in pairwise(edges.tolist())]
+    return [(others[part], distances[part]) for part in parts]
 
 
 def _greedy(pairs: list[tuple[Ints, Ints]], n: int) -> list[tuple[int, Ints, Ints]]:

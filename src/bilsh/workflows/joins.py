@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.encoders.euclidean_coder import require_hamming
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.intervals import estimate_fractions, pair_ends
 from bilsh.search.modes import Query
@@ -73,6 +74,7 @@ def graph(
     jobs : int
     progress : callable (what, done, total), optional
     """
+    require_hamming(store.coder, "Search with ids= instead.")
     k = min(k, len(store) - 1)
     if k < 1:
         raise InvalidInputError(f"neighbours need two items; {store.path} holds {len(store)}.")
@@ -128,6 +130,7 @@ def duplicates(
     jobs : int
     progress : callable (what, done, total), optional
     """
+    require_hamming(store.coder, "There are no radii in bits for them.")
     if (radius is None) == (similarity is None):
         raise InvalidInputError("give either a radius in bits or a similarity.")
     if radius is None:
@@ -162,7 +165,8 @@ def radius_for(coder: Any, similarity: float, confidence: float) -> int:
     if not coder.tells:
         raise InvalidInputError("these codes tell no similarity: give the radius in bits instead.")
     fractions = np.arange(coder.n_bits // 2 + 1) / coder.n_bits
-    told = estimate_fractions(fractions, pair_ends(fractions, coder, confidence), coder)
+    ends = pair_ends(fractions, coder, confidence)
+    told = estimate_fractions(fractions, ends, coder, of=coder.calibration.similarity)
     good = np.flatnonzero(told.interval[:, 0] >= similarity)
     if not len(good):
         raise InvalidInputError(

@@ -28,10 +28,10 @@ export function Chart({ title, label, height = 280, x, y, right = PAD.right, dra
     ${title && html`<figcaption>${title}</figcaption>`}
     <div ref=${ref} class="plot" style=${{ height: `${height}px` }}>
       ${width > 0 && html`<svg width=${width} height=${height} role="img" aria-label=${label} onPointerMove=${point} onPointerDown=${point}>
-        ${y.ticks.map((tick) => html`<g class="tick"><line class="grid" x1=${PAD.left} x2=${PAD.left + inner.w} y1=${py(tick)} y2=${py(tick)} />
+        ${y.ticks.map((tick) => html`<g class="tick"><line class="rule" x1=${PAD.left} x2=${PAD.left + inner.w} y1=${py(tick)} y2=${py(tick)} />
           <text x=${PAD.left - 6} y=${py(tick) + 4} text-anchor="end">${(y.show ?? String)(tick)}</text></g>`)}
         ${x.ticks.filter((_, i) => (x.ticks.length - 1 - i) % every === 0).map((tick) => html`<g class="tick">
-          <line class="grid" x1=${px(tick)} x2=${px(tick)} y1=${PAD.top} y2=${PAD.top + inner.h} />
+          <line class="rule" x1=${px(tick)} x2=${px(tick)} y1=${PAD.top} y2=${PAD.top + inner.h} />
           <text x=${px(tick)} y=${PAD.top + inner.h + 15} text-anchor="middle">${(x.show ?? String)(tick)}</text></g>`)}
         <text class="name" x=${PAD.left + inner.w} y=${height - 4} text-anchor="end">${x.name}</text>
         <text class="name" x="0" y="11">${y.name}</text>

@@ -1,7 +1,7 @@
 // The frame around the pages: which one, what is looked at, and what has become of it.
 import { html, render, useEffect, useState } from "./dom.js";
 import { ask, RouteProvider, useAddress, useLink } from "./state.js";
-import { count, Failure, Waiting } from "./parts.js";
+import { count, Failure } from "./parts.js";
 import { Neighbours } from "./pages/neighbours.js";
 import { Pair } from "./pages/pair.js";
 import { Bits } from "./pages/bits.js";
@@ -42,6 +42,8 @@ function App() {
   useEffect(() => {
     if (route.path !== "/") document.title = `${PAGES.find(([at]) => at === route.path)?.[1] ?? ""} · bilsh`;
   }, [route.path]);
+  // The frame waits for the facts it shows, so that nothing moves when they arrive.
+  if (!store && !error) return html`<main><p class="boot" role="status">Opening …</p></main>`;
   return html`<${RouteProvider} value=${route}>
     <a class="skip" href="#content">Skip to the content</a>
     <header><span class="brand">bilsh</span>${store && html`<${Nav} path=${route.path} store=${store} />
@@ -49,7 +51,6 @@ function App() {
     ${store?.news && html`<p class="news" role="status">${store.news}</p>`}
     <div id="content" tabindex="-1">
       ${error && !store ? html`<main><${Failure} text=${error} retry=${() => { setError(null); load(); }} /></main>`
-        : !store ? html`<main><${Waiting} text="Opening the store …" /></main>`
         : store.kind !== "store" && !ANYWHERE.includes(route.path)
           ? html`<main><p class="empty">There is no store yet, so there are no neighbours to show. <a href="/bits">How many bits would it take?</a></p></main>`
         : Page ? html`<${Page} store=${store} />` : html`<main><p class="empty">There is no such page.</p></main>`}

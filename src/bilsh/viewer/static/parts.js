@@ -160,5 +160,5 @@ export function Finder({ label, store, onPick }) {
 
 export function ItemLink({ row, name, children, params }) {
   const link = useLink();
-  return html`<a ...${link("/", { item: row, ...params })} aria-label=${`Neighbours of ${name}`}>${children}</a>`;
+  return html`<a ...${link("/", { item: row, ...params })} ><span class="hidden">Neighbours of ${name} </span>${children}</a>`;
 }

@@ -17,6 +17,9 @@ export function Bits({ store }) {
   const place = data ? data.targets.findIndex((t) => Math.abs(t - target) < 1e-9) : -1;
   const reached = data ? data.picks[by][place] : null;
   const pick = data ? data.points[reached ?? data.best[by]] : null;
+  if (!data && !error)
+    return html`<main><h1>How many bits?</h1><${Waiting} progress=${progress} text="Measuring codes on your data …" />
+      <p class="hint">Both encoders are drawn at every length and asked for neighbours that are known exactly. Seconds for vectors; a folder of images is described first.</p></main>`;
   return html`<main class="two">
     <aside aria-label="What is wanted">
       <${Slider} label="Wanted recall" min=${0.5} max=${0.99} step=${0.01} value=${target} onChange=${(value) => set({ target: value })}
@@ -29,7 +32,6 @@ export function Bits({ store }) {
         ? `${count(pick.n_bits)} bits of ${pick.encoder} codes find ${Math.round(100 * pick.expected[by])} % of the nearest`
         : `No code that was tried finds ${Math.round(100 * target)} %; the best finds ${Math.round(100 * pick.expected[by])} %`}</h1>
       ${error && html`<${Failure} text=${error} retry=${retry} />`}
-      ${!data && !error && html`<${Waiting} progress=${progress} text="Measuring codes on your data …" /><p class="hint">Both encoders are drawn at every length and asked for neighbours that are known exactly. Seconds for vectors; a folder of images is described first.</p>`}
       ${data && html`
         <p class="summary"><span>${count(data.queries)} queries among ${data.rows === data.of ? `all ${count(data.rows)} items` : `${count(data.rows)} of ${count(data.of)} items`}</span>
           <span>an item has ${size(data.item_bytes)}; no code is longer</span></p>

@@ -35,7 +35,7 @@ export function Groups({ store }) {
           <div class="centre"><${ItemLink} row=${group.centre.row} name=${group.centre.id}><${Picture} store=${store} row=${group.centre.row} name=${group.centre.id} side=${320} /><//>
             <span class="clip" title=${group.centre.id}>${group.centre.caption ?? group.centre.id}</span><span class="hint">${many(group.members.length, "other")}</span></div>
           <ol class="strip">${group.members.slice(0, 18).map((member) => html`<li key=${member.row}>
-            <a ...${link("/pair", { a: group.centre.row, b: member.row })} aria-label=${`Compare ${group.centre.id} with ${member.id}`}><${Picture} store=${store} row=${member.row} name=${member.id} /></a>
+            <a ...${link("/pair", { a: group.centre.row, b: member.row })} ><span class="hidden">Compare ${group.centre.id} with ${member.id}</span><${Picture} store=${store} row=${member.row} name=${member.id} /></a>
             <span><strong>${two(member.similarity)}</strong></span><span class="hint">${two(member.interval[0])} – ${two(member.interval[1])}</span></li>`)}
             ${group.members.length > 18 && html`<li class="rest">and ${count(group.members.length - 18)} more</li>`}</ol>
         </li>`)}</ol>

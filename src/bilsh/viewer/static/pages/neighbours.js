@@ -28,7 +28,7 @@ function Hit({ hit, answer, store, domain, params, only, asked }) {
       ${hit.interval && html`<span class="range"><span class="hidden">${Math.round(100 * answer.confidence)} % interval </span>${two(hit.interval[0])} – ${two(hit.interval[1])}</span>`}</div>
     ${hit.interval && html`<${Whisker} value=${hit.similarity} interval=${hit.interval} exact=${hit.true_similarity} band=${answer.background} domain=${domain} muted=${grey} />`}
     <div class="hit-line small"><span class="clip" title=${answer.captions[hit.row] ?? hit.id}>${answer.captions[hit.row] ?? hit.id}</span>
-      ${asked !== null && html`<a class="why" ...${link("/pair", { a: asked, b: hit.row })} aria-label=${`Compare with ${hit.id}`}>why?</a>`}</div>
+      ${asked !== null && html`<a class="why" ...${link("/pair", { a: asked, b: hit.row })} >why?<span class="hidden"> Compare with ${hit.id}</span></a>`}</div>
     ${grey && html`<span class="hidden">may be as unrelated as a random pair</span>`}
   </li>`;
 }
@@ -47,7 +47,7 @@ function Legend({ answer, truth }) {
 function Grid({ step, answer, store, domain, params, title, others, asked }) {
   const there = others ? new Set(others.neighbors.map((hit) => hit.row)) : null;
   return html`<section aria-label=${title}>
-    ${others && html`<h3>${title}</h3>`}
+    ${others && html`<h2 class="small">${title}</h2>`}
     <ol class="grid">${step.neighbors.map((hit) => html`<${Hit} key=${hit.row} hit=${hit} answer=${answer} store=${store} domain=${domain}
       params=${params} asked=${asked} only=${there && !there.has(hit.row) ? "only here" : null} />`)}</ol>
     ${step.neighbors.length === 0 && html`<p class="empty">Nothing found: there are no other items.</p>`}

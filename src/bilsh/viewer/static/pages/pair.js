@@ -29,6 +29,8 @@ export function Pair({ store }) {
     return () => clearInterval(timer);
   }, [blinking]);
   if (!store.items) return html`<main><p class="empty">This store is empty: there are no pairs.</p></main>`;
+  // Nothing is laid out before it is known how much room the words above it take.
+  if (!data && !error) return html`<main><h1>Two items</h1><${Waiting} /></main>`;
   const last = data?.ladder[data.ladder.length - 1];
   const name = called(data?.quantity);
   const apart = last?.interval && data.background && last.interval[0] > data.background.high;
@@ -49,7 +51,6 @@ export function Pair({ store }) {
       <div class="figure">
         <div class="row"><button type="button" aria-pressed=${blinking} onClick=${() => setBlinking(!blinking)}>${blinking ? "Stop blinking" : "Blink"}</button>
           <button type="button" onClick=${() => choose({ a: b, b: a })}>Swap</button></div>
-        ${!data && !error && html`<${Waiting} />`}
         ${data && last.similarity !== null && html`<${Cone} data=${data} name=${name} />`}
         ${data && last.similarity === null && html`<p class="note">These codes were made elsewhere and tell no similarity: bits are all there is.</p>`}
         ${data && data.exact === null && data.no_truth && html`<p class="note">${data.no_truth}</p>`}
@@ -72,7 +73,7 @@ function Cone({ data, name }) {
     y=${{ scale: linear(low, 1), ticks, show: (t) => two(t), name }} right=${20}
     draw=${({ px, py, inner, left }) => html`
       ${data.background && html`<rect class="band" x=${left} width=${inner.w} y=${py(data.background.high)} height=${py(data.background.low) - py(data.background.high)} />
-        <text class="end" x=${left + inner.w - 4} y=${py(data.background.low) - 5} text-anchor="end">${Math.round(100 * data.background.share)} % of random pairs</text>`}
+        <text class="end" x=${left + inner.w - 4} y=${py(data.background.high) + 14} text-anchor="end">${Math.round(100 * data.background.share)} % of random pairs</text>`}
       <${Area} upper=${steps.map((s) => [px(s.bits), py(s.interval[1])])} lower=${steps.map((s) => [px(s.bits), py(s.interval[0])])} className="cone" />
       <${Line} points=${steps.map((s) => [px(s.bits), py(s.similarity)])} className="accent" />
       ${steps.map((s) => html`<circle class="dot accent" cx=${px(s.bits)} cy=${py(s.similarity)} r="3" />`)}

@@ -1,0 +1,265 @@
+"""From a sample of descriptors to a transform code: which transform, how many centres, and what its errors are like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.encoders.euclidean_coder import EuclideanCoder
+from bilsh.encoders.learning import (
+    STEPS,
+    Allocation,
+    Covariance,
+    Frame,
+    allocate,
+    centres_of,
+    coordinates_of,
+    nearest_centre,
+    quantized,
+)
+from bilsh.projections.designs import near_square_factors
+from bilsh.projections.transform import ERROR_LEVELS, HEADER_BYTES, TransformMap
+from bilsh.theory.error_angles import AngleTable, cosine_at
+from bilsh.types import Floats, Values
+
+MOST_ROTATED = 4096
+"""Dimensions up to which a plain rotation is learned: d^3 operations, and m d numbers to keep."""
+MUCH_BETTER = 0.9
+"""A plain rotation of matrices must leave less than this share of a separable one's distortion: it costs more."""
+PARAMETER_BYTES = 2**25
+"""Bound on what centres and frames may take together."""
+ROWS_PER_CENTRE = 100
+CENTRES = (1, 4, 16, 64)
+WORTH_IT = 0.005
+"""Recall@10 by which more centres must be better."""
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0, -0.5, -1.0)
+"""How much of a squared error is added to estimates; the first is preferred where it makes no difference."""
+ERROR_RANGE = 16.0
+"""Errors from a sixteenth of the median to sixteen times it are told apart."""
+SMALLEST = 1e-32
+"""Width of a step where the data have no spread: far above the smallest float32."""
+K = 10
+HITS = 20
+"""Hits of each sampled query from which angles of errors are learned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Rows as vectors: to learn from, and to judge by.
+
+    Attributes
+    ----------
+    train, items, queries : float32 arrays (n, d)
+        Items are searched for the queries' neighbours; rows that were learned from only where there are no others.
+    shape : (int, int) or None
+        Shape of descriptors that are matrices.
+    """
+
+    train: Values
+    items: Values
+    queries: Values
+    shape: tuple[int, int] | None
+
+    @property
+    def d(self) -> int:
+        """Numbers of a descriptor."""
+        return int(self.train.shape[1])
+
+
+def chosen_shape(sample: Sample, transform: str, n_bits: int) -> tuple[int, int] | None:
+    """Shape of the matrices that a separable transform sees; None where a plain rotation is better.
+
+    Decided by the distortion that is left with so many bits around one centre. Long vectors are taken for matrices,
+    since nothing else is affordable.
+    """
+    shape = sample.shape
+    if transform == "pca" or (transform == "auto" and shape is None and sample.d <= MOST_ROTATED):
+        return None
+    if shape is None:
+        found = near_square_factors(sample.d)
+        return found if found[0] * found[1] == sample.d else (1, sample.d)
+    if transform == "klt" or sample.d > MOST_ROTATED or min(shape) == 1:
+        return shape if min(shape) > 1 else (None if sample.d <= MOST_ROTATED else shape)
+    D = sample.train - sample.train.mean(axis=0)
+    left = [allocate(Covariance.of(D, each).frame(D).deviations, n_bits).distortion for each in (shape, None)]
+    return None if left[1] < MUCH_BETTER * left[0] else shape
+
+
+def candidates(sample: Sample, shape: tuple[int, int] | None, n_bits: int) -> list[int]:
+    """Numbers of centres that the sample and the memory allow."""
+    d = sample.d
+    frame = min(d, n_bits) * d if shape is None else shape[0] ** 2 + shape[1] ** 2
+    most = min(len(sample.train) // ROWS_PER_CENTRE, PARAMETER_BYTES // (4 * (d + frame)))
+    return [c for c in CENTRES if c <= most] or [1]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A centre with its frame and bits."""
+
+    centre: Values
+    frame: Frame
+    bits: Allocation
+
+    @property
+    def steps(self) -> Values:
+        """Width of the cells of each coordinate."""
+        widths = STEPS[self.bits.depths] * self.frame.deviations[self.bits.used]
+        return np.asarray(np.maximum(widths, SMALLEST), dtype=np.float32)
+
+    def values(self, X: Values) -> Values:
+        """Coordinates (n, m) that have bits."""
+        return np.ascontiguousarray(coordinates_of(self.frame, X - self.centre)[:, self.bits.used])
+
+
+def learned_cells(
+    sample: Sample, shape: tuple[int, int] | None, n_centres: int, n_bits: int, rng: np.random.Generator
+) -> list[Cell]:
+    """Centres, frames and bits; frames of few rows lean on what all centres have in common."""
+    centres = centres_of(sample.train, n_centres, rng)
+    nearest = nearest_centre(sample.train, centres)
+    D = sample.train - centres[nearest]
+    prior = Covariance.of(D, shape)
+    cells = []
+    for c, centre in enumerate(centres):
+        mine = D[nearest == c]
+        covariance = prior if len(centres) == 1 else Covariance.of(mine, shape).towards(prior)
+        frame = covariance.frame(mine if len(mine) >= ROWS_PER_CENTRE // 2 else D)
+        cells.append(Cell(centre, frame, allocate(frame.deviations, n_bits)))
+    return cells
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """What codes of items leave out: |r|^2, |x - x_hat|^2, and estimates without them."""
+
+    lengths: Floats
+    errors: Floats
+    estimates: Floats
+
+    @classmethod
+    def of(cls, cells: list[Cell], items: Values, queries: Values) -> Errors:
+        """Quantise the items, and compare all queries with them."""
+        centres = np.stack([cell.centre for cell in cells])
+        nearest = nearest_centre(items, centres)
+        lengths, errors = np.zeros(len(items)), np.zeros(len(items))
+        estimates = np.zeros((len(queries), len(items)))
+        for c, cell in enumerate(cells):
+            mine = np.flatnonzero(nearest == c)
+            if not len(mine):
+                continue
+            values = cell.values(items[mine])
+            r = quantized(values, cell.steps, cell.bits.depths)
+            lengths[mine] = np.square(r).sum(axis=1)
+            outside = np.square(items[mine] - cell.centre, dtype=np.float64).sum(axis=1)
+            outside -= np.square(values, dtype=np.float64).sum(axis=1)
+            errors[mine] = np.maximum(outside, 0.0) + np.square(values - r).sum(axis=1)
+            asked = np.square(queries - cell.centre, dtype=np.float64).sum(axis=1)
+            estimates[:, mine] = asked[:, None] - 2 * cell.values(queries).astype(np.float64) @ r.T
+        return cls(lengths, errors, estimates)
+
+    def recall(self, share: float, near: NDArray[np.bool_]) -> float:
+        """Recall of the true neighbours, which `near` (q, n) marks."""
+        k = int(near[0].sum())
+        found = self.estimates + self.lengths + share * self.errors
+        best = np.argpartition(found, k - 1, axis=1)[:, :k]
+        return float(np.take_along_axis(near, best, axis=1).mean())
+
+
+def true_neighbours(sample: Sample) -> NDArray[np.bool_]:
+    """Which items (q, n) are among the nearest of each query."""
+    items, queries = sample.items, sample.queries
+    far = np.square(items, dtype=np.float64).sum(axis=1) - 2.0 * (queries @ items.T)
+    k = min(K, len(items))
+    near = np.zeros(far.shape, dtype=np.bool_)
+    np.put_along_axis(near, np.argpartition(far, k - 1, axis=1)[:, :k], True, axis=1)
+    return near
+
+
+def fitted_transform(
+    sample: Sample, transform: str, centres: int | str, n_bytes: int, rng: np.random.Generator
+) -> TransformMap:
+    """Learn the code of so many bytes; what is "auto" is decided by recall on the sample."""
+    n_bits = 8 * (n_bytes - HEADER_BYTES)
+    shape = chosen_shape(sample, transform, n_bits)
+    near = true_neighbours(sample)
+    numbers = candidates(sample, shape, n_bits) if isinstance(centres, str) else [centres]
+    best: tuple[float, float, list[Cell], Errors] | None = None
+    # Few centres first: more of them are not even tried where the last step was not worth it.
+    for number in numbers:
+        cells = learned_cells(sample, shape, number, n_bits, rng)
+        seen = Errors.of(cells, sample.items, sample.queries)
+        share, recall = max(((share, seen.recall(share, near)) for share in SHARES), key=lambda pair: pair[1])
+        if best is not None and recall < best[1] + WORTH_IT:
+            break
+        best = (share, recall, cells, seen)
+    if best is None:
+        raise ValueError("there must be a number of centres to try")
+    return assembled(best[2], best[3], shape, best[0], n_bytes)
+
+
+def assembled(
+    cells: list[Cell], seen: Errors, shape: tuple[int, int] | None, share: float, n_bytes: int
+) -> TransformMap:
+    """Put everything into the arrays that encode."""
+    steps = [cell.steps for cell in cells]
+    depths = [cell.bits.depths for cell in cells]
+    typical = float(np.sqrt(np.median(seen.errors))) if len(seen.errors) else 0.0
+    largest = float(np.sqrt(seen.lengths.max(initial=0.0) + seen.errors.max(initial=0.0)))
+    typical = max(typical, 1e-6 * largest, 1e-30)
+    # The shortest and the longest r that codes can hold; squared errors up to four times those that were seen.
+    halves = [np.square(step, dtype=np.float64) / 4 for step in steps]
+    least = min(float(half.sum()) for half in halves)
+    most = max(
+        float((half * (2.0**depth - 1) ** 2).sum()) for half, depth in zip(halves, depths, strict=True)
+    )
+    spare = 4 * abs(share) * float(seen.errors.max(initial=0.0))
+    least, most = (least, most + spare) if share >= 0 else (least - spare, most)
+    used = [cell.bits.used for cell in cells]
+    frames: dict[str, Any] = dict.fromkeys(("left", "right", "pairs", "basis"))
+    if shape is None:
+        parts = [np.asarray(cell.frame.basis)[each] for cell, each in zip(cells, used, strict=True)]
+        frames["basis"] = np.ascontiguousarray(np.concatenate(parts), dtype=np.float32)
+    else:
+        left, right = ([getattr(cell.frame, side) for cell in cells] for side in ("left", "right"))
+        frames["left"] = np.ascontiguousarray(left, dtype=np.float32)
+        frames["right"] = np.ascontiguousarray(right, dtype=np.float32)
+        flat = np.concatenate(used)
+        frames["pairs"] = np.stack([flat // shape[1], flat % shape[1]], axis=1).astype(np.int32)
+    return TransformMap(
+        centres=np.stack([cell.centre for cell in cells]),
+        **frames,
+        counts=np.array([len(each) for each in used], dtype=np.int32),
+        coordinates=np.stack([cell.bits.order for cell in cells]),
+        steps=np.concatenate(steps),
+        depths=np.concatenate(depths),
+        errors=np.geomspace(typical / ERROR_RANGE, typical * ERROR_RANGE, ERROR_LEVELS - 1).astype(
+            np.float32
+        ),
+        add_least=float(np.float32(least)),
+        add_step=float(np.float32(max((most - least) / 65_000, SMALLEST))),
+        share=share,
+        n_bytes=n_bytes,
+    )
+
+
+def with_angles(coder: EuclideanCoder, sample: Sample) -> EuclideanCoder:
+    """Return the coder with what the sample's hits tell about angles of errors."""
+    codes = coder.encode(sample.items)
+    k = min(HITS, len(codes) // 5)
+    if k < 1:
+        return coder
+    queries = np.ascontiguousarray(sample.queries)
+    ids = coder.compiled.top_k(queries, [codes], k)[0]
+    items, chosen = sample.items[ids].astype(np.float64), codes[ids.ravel()]
+    stand = coder.decode(chosen).reshape(items.shape)
+    asked = queries[:, None].astype(np.float64)
+    distance = np.sqrt(np.square(asked - stand).sum(axis=2)).ravel()
+    true = np.sqrt(np.square(asked - items).sum(axis=2)).ravel()
+    error = coder.errors(chosen)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table = AngleTable.of(distance / error, cosine_at(distance, error, true))
+    return replace(coder, angles=table)

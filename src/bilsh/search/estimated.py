@@ -1,0 +1,106 @@
+"""Search by estimated distance, for codes that are not compared by Hamming distance: those of EuclideanEncoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.codes import Codes, as_codes, check_widths
+from bilsh.encoders.coder import NOT_HAMMING
+from bilsh.encoders.euclidean_coder import EuclideanCoder
+from bilsh.errors import InvalidInputError
+from bilsh.estimates.euclidean import DistanceEvidence
+from bilsh.search.modes import Query, reranked
+from bilsh.search.request import Request
+from bilsh.search.results import Explanation, Neighbors
+from bilsh.search.scan import Found, Ids, Memory, Scan, Segment, Tally, merged
+from bilsh.validation import float32_blocks, is_plain
+
+UNSAMPLED = "intervals are hard bounds: no sample was taken at fit (few data, or a prefix)"
+
+
+def check(request: Request) -> None:
+    """Refuse what only Hamming distances can answer."""
+    if request.radius is not None:
+        raise InvalidInputError(NOT_HAMMING + "A radius in bits has no meaning; ask for the nearest k.")
+    if request.mode not in ("auto", "asymmetric"):
+        raise InvalidInputError(NOT_HAMMING + f"Leave mode at 'auto'; got {request.mode!r}.")
+    if request.candidates is not None and not request.reranks:
+        raise InvalidInputError("candidates= says how many are re-ranked: pass rerank=True, or leave it out.")
+
+
+def query_of(coder: EuclideanCoder, Q: Any, codes: Any, items: Query | None) -> Query:
+    """Queries as descriptors: as they are, or what codes stand for. Nobody looks at their own codes."""
+    if items is not None:
+        codes, Q = (items.codes, None) if items.vectors is None else (None, items.vectors)
+    if codes is not None:
+        asked = as_codes(codes, "queries")
+        check_widths(asked, np.empty((0, coder.n_bytes), dtype=np.uint8), "queries", "codes")
+        return Query(asked, None, coder.decode(asked).astype(np.float32))
+    X = coder.enter(Q)
+    if not is_plain(X):
+        blocks = [block for _, block in float32_blocks(X)]
+        X = np.concatenate(blocks) if blocks else np.empty((0, coder.n_features), dtype=np.float32)
+    none = np.zeros((len(X), coder.n_bytes), dtype=np.uint8)
+    return Query(none, None, X.reshape(len(X), *coder.input_shape))
+
+
+def search(
+    segments: Sequence[Segment],
+    alive: Sequence[Codes | None],
+    query: Query,
+    request: Request,
+    *,
+    coder: EuclideanCoder,
+    memory: Memory,
+) -> Neighbors:
+    """Answer a request by a full scan: the k smallest estimates, exactly.
+
+    Parameters
+    ----------
+    segments, alive, request, memory
+        As in :func:`bilsh.search.modes.search`.
+    query : Query
+        With descriptors, see :func:`query_of`.
+    coder : EuclideanCoder
+    """
+    scan = Scan(segments, alive, coder.n_bits, request.threads, memory, Tally(), None)
+    vectors = np.asarray(query.vectors)
+    flat = np.ascontiguousarray(vectors.reshape(len(vectors), coder.n_features))
+    wanted = min(request.wanted if request.reranks else request.k, max(1, scan.n_items))
+    ids, squares = _smallest(scan, flat, wanted, coder)
+    far = np.sqrt(np.maximum(squares, 0.0))
+    exact = None
+    if request.reranks:
+        order, exact = reranked(scan, request, query, ids)
+        ids, far = (np.take_along_axis(array, order, axis=1) for array in (ids, far))
+    evidence = DistanceEvidence(coder, flat, _codes_of(scan, ids, coder.n_bytes))
+    notes = () if coder.angles is not None else (UNSAMPLED,)
+    reason = "the smallest estimates of all items: integers first, then those that may be among them exactly"
+    told = Explanation("asymmetric", reason, len(flat), scan.n_items, scan.tally.work, notes)
+    return Neighbors(ids, far, exact, evidence, request.confidence, told)
+
+
+def _smallest(scan: Scan, queries: NDArray[np.float32], k: int, coder: EuclideanCoder) -> Found:
+    parts = []
+    for segment, alive in zip(scan.segments, scan.alive, strict=True):
+        start = perf_counter()
+        ids = np.ascontiguousarray(segment.ids, dtype=np.int64)
+        parts.append(coder.compiled.top_k(queries, list(segment.slabs), k, ids, alive, scan.n_jobs))
+        pairs = len(queries) * len(ids)
+        scan.tally.add("estimates", pairs, pairs * coder.n_bytes, perf_counter() - start)
+    ids, squares = merged(parts, k, len(queries))
+    return ids, squares.astype(np.float64)
+
+
+def _codes_of(scan: Scan, ids: Ids, n_bytes: int) -> Codes:
+    """Codes (q, k, n_bytes) of hits."""
+    codes = np.empty((*ids.shape, n_bytes), dtype=np.uint8)
+    for segment, rows, here in scan.rows_of(ids):
+        if here.any():
+            codes[here] = np.hstack([slab[rows[here]] for slab in segment.slabs])
+    return codes

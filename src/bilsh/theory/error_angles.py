@@ -1,0 +1,85 @@
+r"""The angle between the error of a code and the way from what it stands for to a query.
+
+With :math:`\hat x` what a code stands for, e = |x - x_hat| and d_hat = |q - x_hat|, always
+
+.. math:: |q - x|^2 = \hat d^2 + e^2 - 2 \hat d e \cos\varphi,
+
+hence :math:`| |q - x| - \hat d | \le e`. Of items chosen at random cos phi is about 0; of hits it is not, since near
+items have errors like the query's. A sample of hits whose distances are known tells how cos phi is distributed, by
+d_hat / e.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from bilsh.types import Floats
+
+LEVELS = np.concatenate([[0.001, 0.0025, 0.005, 0.01, 0.0175, 0.025, 0.0375], np.arange(0.05, 0.9501, 0.05)])
+LEVELS = np.unique(np.round(np.concatenate([LEVELS, 1 - LEVELS]), 6))
+"""Probabilities whose quantiles are kept."""
+
+BINS = 8
+FEWEST = 400
+"""Hits that a table needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class AngleTable:
+    """Quantiles of cos phi of hits.
+
+    Attributes
+    ----------
+    ratios : array (bins,)
+        Median d_hat / e of each bin, ascending.
+    quantiles : array (bins, levels)
+        Quantiles of cos phi at :data:`LEVELS`.
+    """
+
+    ratios: Floats
+    quantiles: Floats
+
+    @classmethod
+    def of(cls, ratios: Floats, cosines: Floats) -> Self | None:
+        """Learn from hits; None where they are too few."""
+        good = np.isfinite(ratios) & np.isfinite(cosines)
+        ratios, cosines = ratios[good], cosines[good]
+        if len(ratios) < FEWEST:
+            return None
+        bins = int(min(BINS, len(ratios) // (FEWEST // 2)))
+        parts = np.array_split(np.argsort(ratios, kind="stable"), bins)
+        return cls(
+            np.array([np.median(ratios[part]) for part in parts]),
+            np.stack([np.quantile(cosines[part], LEVELS) for part in parts]),
+        )
+
+    def cosine(self, ratios: Floats, probability: float) -> Floats:
+        """Quantile of cos phi of hits with these d_hat / e."""
+        at = np.stack([np.interp(probability, LEVELS, row) for row in self.quantiles])
+        return np.asarray(np.interp(ratios, self.ratios, at))
+
+    def to_array(self) -> Floats:
+        """Return the table as one array."""
+        return np.column_stack([self.ratios, self.quantiles])
+
+    @classmethod
+    def from_array(cls, array: Floats) -> Self:
+        """Inverse of :meth:`to_array`; ValueError where it cannot be one."""
+        if array.ndim != 2 or array.shape[1] != len(LEVELS) + 1 or not np.isfinite(array).all():
+            raise ValueError("the table of angles has another shape, or holds what is no number")
+        return cls(array[:, 0].astype(np.float64), array[:, 1:].astype(np.float64))
+
+
+def distance_at(distance: Floats, error: Floats, cosine: Floats | float) -> Floats:
+    """|q - x| for a distance to what the code stands for, an error, and the cosine of the angle between them."""
+    return np.sqrt(np.maximum(distance**2 + error**2 - 2 * distance * error * cosine, 0.0))
+
+
+def cosine_at(distance: Floats, error: Floats, true: Floats) -> Floats:
+    """Inverse of :func:`distance_at`; NaN where there is no error or no distance."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = (distance**2 + error**2 - true**2) / (2 * distance * error)
+    return np.clip(found, -1.0, 1.0)

@@ -1,0 +1,236 @@
+"""Learned codes: their layout by a plain translation, their bound, prefixes, files, and scikit-learn's contract."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import bilsh
+from bilsh.encoders.learning import DISTORTIONS, STEPS, allocate
+
+TRANSFORMS = ("klt", "pca")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().images.astype(np.float32)
+
+
+@pytest.fixture(scope="module", params=[("klt", 1), ("klt", 4), ("pca", 1), ("pca", 4)], ids=str)
+def fitted(request, digits):
+    transform, centres = request.param
+    return bilsh.EuclideanEncoder(20, transform=transform, centres=centres, random_state=0).fit(digits)
+
+
+def written_out(encoder, x):
+    """A code, and what it stands for, step by step as native/transform.h says, in float64."""
+    t = encoder.coder_.transform
+    x = x.ravel().astype(np.float64)
+    centre = int(np.argmin([np.square(x - c).sum() for c in t.centres.astype(np.float64)]))
+    span = t.spans()[centre]
+    if t.pairs is None:
+        directions = t.basis[span].astype(np.float64)
+    else:
+        left, right = t.left[centre].astype(np.float64), t.right[centre].astype(np.float64)
+        directions = np.stack([np.outer(left[i], right[j]).ravel() for i, j in t.pairs[span]])
+    v = directions @ (x - t.centres[centre])
+    half = 2.0 ** (t.depths[span] - 1)
+    u = np.clip(np.floor(v / t.steps[span]) + half, 0, 2 * half - 1).astype(int)
+    r = t.steps[span] * (u + 0.5 - half)
+    left_bits, bits = t.depths[span].copy(), []
+    for i in t.coordinates[centre]:
+        if i < 0:
+            bits.append(0)
+            continue
+        left_bits[i] -= 1
+        bits.append(u[i] >> left_bits[i] & 1)
+    stands = t.centres[centre] + directions.T @ r
+    error = np.sqrt(np.square(x - stands).sum())
+    add = (np.square(r).sum() + t.share * error**2 - t.add_least) / t.add_step
+    return centre, bits, stands, error, add
+
+
+def test_codes_are_what_the_layout_says(fitted, digits):
+    items = digits[:150]
+    codes = fitted.transform(items)
+    decoded = fitted.inverse_transform(codes).reshape(len(items), -1)
+    bounds = fitted.coder_.errors(codes)
+    differing = 0
+    for x, code, stands, bound in zip(items, codes, decoded, bounds, strict=True):
+        centre, bits, expected, error, add = written_out(fitted, x)
+        assert code[0] == centre
+        # A value on the border of a cell may fall to either side: float32 here, float64 there.
+        differing += int((np.unpackbits(code[4:], bitorder="little") != bits).sum())
+        assert (
+            np.abs(stands - expected).max() < 1e-3
+            or (np.unpackbits(code[4:], bitorder="little") != bits).any()
+        )
+        assert error <= bound <= 1.1 * error + 1e-3
+        assert abs(int(code[2]) + 256 * int(code[3]) - add) < 20
+    assert differing <= 3
+
+
+def test_the_error_is_a_hard_bound_on_distances(fitted, digits):
+    codes = fitted.transform(digits)
+    stands = fitted.inverse_transform(codes).reshape(len(digits), -1)
+    flat, bounds = digits.reshape(len(digits), -1).astype(np.float64), fitted.coder_.errors(codes)
+    rng = np.random.default_rng(0)
+    queries = np.concatenate([flat[::9], rng.normal(size=(20, 64)), 100 * rng.normal(size=(20, 64))])
+    for query in queries:
+        true = np.sqrt(np.square(flat - query).sum(axis=1))
+        told = np.sqrt(np.square(stands - query).sum(axis=1))
+        assert (np.abs(true - told) <= bounds).all()
+
+
+def test_items_far_from_all_that_was_seen_have_no_bound(digits):
+    encoder = bilsh.EuclideanEncoder(16, random_state=0).fit(digits)
+    codes = encoder.transform(1e4 * digits[:3])
+    assert np.isinf(encoder.coder_.errors(codes)).all()
+    hits = bilsh.Index(codes, encoder).search(digits[:2], k=2)
+    told = hits.estimate(of="distance")
+    assert (told.interval[..., 0] == 0).all()
+    assert np.isinf(told.interval[..., 1]).all()
+
+
+def test_prefixes_of_codes_are_codes(fitted, digits):
+    short = fitted.truncated(9)
+    codes = fitted.transform(digits[:50])
+    np.testing.assert_array_equal(short.transform(digits[:50]), codes[:, :9])
+    np.testing.assert_array_equal(bilsh.prefix(codes, 72), codes[:, :9])
+    assert short.n_bytes == 9
+    assert short.fingerprint != fitted.fingerprint
+    # Their bound counts what the missing bits could have told.
+    stands = short.inverse_transform(codes[:, :9])
+    error = np.sqrt(np.square(digits[:50] - stands).sum(axis=(1, 2)))
+    assert (error <= short.coder_.errors(codes[:, :9])).all()
+
+
+def test_longer_codes_err_less(digits):
+    encoder = bilsh.EuclideanEncoder(40, random_state=0).fit(digits)
+    sizes = (5, 8, 16, 40)
+    left = []
+    for size in sizes:
+        short = encoder.truncated(size)
+        left.append(np.square(digits - short.inverse_transform(short.transform(digits))).sum())
+    assert left == sorted(left, reverse=True)
+    assert left[-1] < 0.05 * left[0]
+
+
+def test_files_bring_back_the_same_encoder(fitted, digits, tmp_path):
+    fitted.save(tmp_path / "x.encoder")
+    back = bilsh.load_encoder(tmp_path / "x.encoder")
+    assert back.get_params() == fitted.get_params()
+    assert back.fingerprint == fitted.fingerprint
+    assert back.to_bytes() == fitted.to_bytes()
+    np.testing.assert_array_equal(back.transform(digits[:99]), fitted.transform(digits[:99]))
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.transform(digits[:9]), fitted.transform(digits[:9]))
+    short = bilsh.encoder_from_bytes(fitted.truncated(8).to_bytes())
+    np.testing.assert_array_equal(short.transform(digits[:9]), fitted.transform(digits[:9])[:, :8])
+
+
+def test_shape_dtype_batch_and_threads_do_not_matter(fitted, digits):
+    codes = fitted.transform(digits)
+    np.testing.assert_array_equal(fitted.transform(digits.reshape(len(digits), -1)), codes)
+    np.testing.assert_array_equal(fitted.transform(digits.astype(np.float64)), codes)
+    np.testing.assert_array_equal(clone(fitted).set_params(n_jobs=2).fit(digits).transform(digits), codes)
+    np.testing.assert_array_equal(np.vstack([fitted.transform(x[None]) for x in digits[:70]]), codes[:70])
+    assert fitted.transform(digits[:0]).shape == (0, 20)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_scikit_learn_agrees(transform):
+    check_estimator(bilsh.EuclideanEncoder(12, transform=transform, random_state=0), on_skip=None)
+
+
+def test_settings_and_method_share_a_name(digits):
+    encoder = bilsh.EuclideanEncoder(12, transform="pca", random_state=0)
+    assert encoder.get_params()["transform"] == "pca"
+    assert "transform='pca'" in repr(encoder)
+    encoder.set_params(transform="klt")
+    assert encoder.fit(digits).transform_ == "klt"
+    assert encoder.transform(digits).shape == (1797, 12)
+    pipeline = make_pipeline(StandardScaler(), bilsh.EuclideanEncoder(12, random_state=0))
+    assert pipeline.fit_transform(digits.reshape(1797, -1)).dtype == np.uint8
+
+
+def test_auto_takes_rotations_for_vectors_and_both_sides_for_what_is_separable():
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(800, 40)) @ rng.normal(size=(40, 40))
+    assert bilsh.EuclideanEncoder(16, random_state=0).fit(vectors).transform_ == "pca"
+    left, right = np.diag(np.linspace(3, 0.1, 8)), np.diag(np.linspace(2, 0.2, 9))
+    separable = left @ rng.normal(size=(800, 8, 9)) @ right
+    assert bilsh.EuclideanEncoder(16, random_state=0).fit(separable).transform_ == "klt"
+
+
+def test_centres_are_as_many_as_pay():
+    rng = np.random.default_rng(0)
+    clusters = 20 * rng.normal(size=(16, 32))[rng.integers(16, size=4000)] + rng.normal(size=(4000, 32))
+    assert bilsh.EuclideanEncoder(10, random_state=0).fit(clusters).n_centres_ > 1
+    assert bilsh.EuclideanEncoder(10, random_state=0).fit(clusters[:300]).n_centres_ == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "wrong"),
+    [
+        ({"n_bytes": 4}, "n_bytes"),
+        ({"n_bytes": 2**20}, "at most"),
+        ({"transform": "dct"}, "transform must be one of"),
+        ({"centres": "many"}, "centres must be one of"),
+        ({"centres": 300}, "at most 256"),
+    ],
+)
+def test_settings_are_checked(settings, wrong, digits):
+    with pytest.raises(bilsh.InvalidInputError, match=wrong):
+        bilsh.EuclideanEncoder(**settings).fit(digits)
+
+
+def test_sparse_input_and_phases_are_refused(digits):
+    flat = digits.reshape(1797, -1)
+    with pytest.raises(bilsh.InvalidTypeError, match="dense input only"):
+        bilsh.EuclideanEncoder(12).fit(sp.csr_array(flat))
+    encoder = bilsh.EuclideanEncoder(12, random_state=0).fit(flat)
+    with pytest.raises(bilsh.InvalidTypeError, match="not compared by Hamming"):
+        bilsh.estimate(encoder.transform(flat[:1]), encoder.transform(flat[1:2]), encoder=encoder)
+    with pytest.raises(bilsh.InvalidInputError, match="whole bytes"):
+        encoder.truncated(13)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [np.ones((3, 5)), np.zeros((200, 4)), np.eye(6), np.arange(10.0)[:, None], np.ones((1, 3, 3))],
+    ids=["alike", "zeros", "few", "one number", "one row"],
+)
+def test_poor_data_give_codes(X):
+    encoder = bilsh.EuclideanEncoder(8, random_state=0).fit(X)
+    codes = encoder.transform(X)
+    found = bilsh.Index(codes, encoder).search(X[:1], k=1)
+    assert found.distances[0, 0] == pytest.approx(0, abs=0.05 * max(1, np.abs(X).max()))
+
+
+def test_bits_go_where_they_take_the_most_distortion_away():
+    made = allocate(np.array([4.0, 1.0, 0.1]), 5)
+    assert made.used.tolist() == [0, 1]
+    assert made.depths.tolist() == [4, 1]
+    assert made.order.tolist() == [0, 0, 0, 1, 0]
+    variances = np.array([16.0, 1.0])
+    assert made.distortion == pytest.approx((variances * DISTORTIONS[[4, 1]]).sum() + 0.01)
+
+
+def test_the_quantisers_are_the_best_uniform_ones():
+    z = np.random.default_rng(0).normal(size=200_000)
+    for bits in range(1, 9):
+        half = 2.0 ** (bits - 1)
+
+        def error(step, half=half):
+            return np.square(z - step * (np.clip(np.floor(z / step), -half, half - 1) + 0.5)).mean()
+
+        own = error(STEPS[bits])
+        assert own == pytest.approx(DISTORTIONS[bits], rel=0.03)
+        assert own <= 1.002 * min(error(0.97 * STEPS[bits]), error(1.03 * STEPS[bits]))
