@@ -337,7 +337,7 @@ class Matches(_Found):
     @property
     def per_pair(self) -> bool:
         """Whether intervals are only those of pairs, see :class:`Neighbors`."""
-        return bool(self.evidence) and self.evidence[0].per_pair
+        return any(one.per_pair for one in self.evidence or ())
 
     @cached_property
     def _told(self) -> list[Estimate] | None:
