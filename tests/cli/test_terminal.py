@@ -60,7 +60,10 @@ def test_no_stdin_and_a_dumb_terminal(place):
 def test_tables_fit_the_terminal(place, columns):
     code, text = on_a_terminal(["search", "store", "--id", 1, "-k", 3], place, columns)
     assert code == 0
-    assert max(len(line) for line in text.splitlines()) <= max(columns, 34)
+    table = [
+        line for line in text.splitlines() if not line.startswith("note: ")
+    ]  # the terminal wraps sentences
+    assert max(map(len, table)) <= max(columns, 34)
     assert "Traceback" not in text
 
 
