@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,9 @@ from bilsh.engines import ties
 from bilsh.engines.addresses import Address
 from bilsh.engines.base import Collection, Found, Ids, Mode
 from bilsh.engines.filters import Filter
+from bilsh.engines.notes import read_note, write_note
 from bilsh.engines.spec import Capabilities, CodeSpec
 from bilsh.errors import DataNotFoundError, InvalidInputError
-from bilsh.files import replace_file
 from bilsh.search.results import Matches, Neighbors
 from bilsh.store import Store
 from bilsh.store.ids import as_names
@@ -131,22 +130,11 @@ class StoreCollection(Collection):
 
     def remembered(self, name: str) -> Any:
         """Return what was remembered."""
-        return self._memory().get(name)
+        return read_note(self.store.path / NOTES, name)
 
     def remember(self, name: str, value: Any) -> None:
-        """Keep a small value in a file of its own beside the segments."""
-        memory = self._memory()
-        memory[name] = value
-        if value is None:
-            del memory[name]
-        with replace_file(self.store.path / NOTES) as file:
-            file.write(json.dumps(memory).encode())
-
-    def _memory(self) -> dict[str, Any]:
-        try:
-            return dict(json.loads((self.store.path / NOTES).read_bytes()))
-        except FileNotFoundError:
-            return {}
+        """Keep a small value in a file beside the segments."""
+        write_note(self.store.path / NOTES, name, value)
 
     def flush(self) -> None:
         """Do nothing: what a store's call returned from is durable."""
