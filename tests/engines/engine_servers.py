@@ -126,4 +126,9 @@ def milvus_process(folder, port):
         yield f"milvus://127.0.0.1:{port}", int(line.split()[1])
     finally:
         process.stdin.close()
-        process.wait(60)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
