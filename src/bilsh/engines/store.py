@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from bilsh.codes import Codes
 from bilsh.engines import ties
 from bilsh.engines.addresses import Address
 from bilsh.engines.base import Collection, Found, Ids, Mode
-from bilsh.engines.filters import Filter
+from bilsh.engines.filters import Filter, as_filter
 from bilsh.engines.notes import read_note, write_note
 from bilsh.engines.spec import Capabilities, CodeSpec
 from bilsh.errors import DataNotFoundError, InvalidInputError
@@ -111,6 +111,8 @@ class StoreCollection(Collection):
         """Find the neighbours of each query, see :meth:`bilsh.Store.search`."""
         if not exact:
             return super().search(Q, k, exact=exact, **settings)
+        if isinstance(settings.get("where"), str | bytes | Mapping):
+            as_filter(settings["where"], self.id_kind, self.capabilities.filter, "a store")  # refuses it
         found: Neighbors | Matches = self.store.search(Q, k, **settings)
         if self.id_kind != "str" or settings.get("rerank", False) is not False:
             return found
