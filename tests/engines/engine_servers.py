@@ -90,7 +90,7 @@ def milvus_server(folder, port=None):
         yield url
 
 
-def wait_for_milvus(port, seconds=150):
+def wait_for_milvus(port, seconds=300):
     """Return when the server answers, as a user's first question would."""
     from bilsh.engines.addresses import Address
     from bilsh.engines.milvus_server import Place, connected, released
