@@ -208,7 +208,10 @@ class BitOrder:
         step = max(1, (16 << 20) // max(1, len(source)))
         for start in range(0, len(codes), step):
             bits = np.unpackbits(codes[start : start + step], axis=1, count=len(source), bitorder="little")
-            result[start : start + step] = np.packbits(bits[:, source], axis=1, bitorder="little")
+            # take, since indexing would lay the result out column by column, which packing reads four times as long
+            result[start : start + step] = np.packbits(
+                np.take(bits, source, axis=1), axis=1, bitorder="little"
+            )
         return result
 
 

@@ -92,7 +92,9 @@ def connected(place: Place) -> tuple[Any, Any, str]:
     """The client library, a client that is connected, and the server's version; see :func:`released`."""
     pymilvus = optional("pymilvus", PURPOSE)
     # What it logs on its own is said once more by the error that it raises.
-    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "pymilvus":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     with failed(place):
         shared = _CLIENTS.get((place.uri, place.token))
         client = (
