@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.types import Values
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
 
 BLOCK_BYTES = 16 << 20
 """Descriptors that need conversion pass the door in blocks of at most this many bytes."""
@@ -187,3 +190,18 @@ def nonfinite_error(X: Any, start: int, block: Values) -> InvalidInputError:
         f"X[{text}] is {name} (among rows {start} to {last} of {X.shape[0]}, {rows} have NaN or inf). "
         f"Remove or impute them first, e.g. X = X[np.isfinite(X).all({axes})]."
     )
+
+
+def gone(**names: str) -> Callable[[_Call], _Call]:
+    """Refuse arguments that a function once had, and say what took their place; its signature does not show them."""
+
+    def decorate(function: _Call) -> _Call:
+        @wraps(function)
+        def run(*arguments: Any, **settings: Any) -> Any:
+            for name in names.keys() & settings.keys():
+                raise InvalidTypeError(f"the argument {name} is gone: {names[name]}")
+            return function(*arguments, **settings)
+
+        return cast(_Call, run)
+
+    return decorate

@@ -97,3 +97,21 @@ def test_assets_are_small():
     static = Path(str(files("bilsh.viewer"))) / "static"
     loaded = [path for path in static.rglob("*") if path.suffix in (".js", ".css", ".html", ".svg")]
     assert sum(len(gzip.compress(path.read_bytes())) for path in loaded) < 60_000
+
+
+def test_the_demonstration_opens_its_store(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from bilsh.cli.commands import app
+
+    opened = []
+    monkeypatch.setattr(serving, "serve", lambda path, **settings: opened.append(path))
+    done = CliRunner().invoke(app, ["demo", "--view", "-o", str(tmp_path / "demo")])
+    assert done.exit_code == 0, done.output
+    assert opened == [tmp_path / "demo" / "store"]
+
+
+def test_without_the_extra_its_name_is_told(places, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(ImportError, match=r"bilsh\[view\]"):
+        serve(places / "vectors")

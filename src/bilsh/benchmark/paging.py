@@ -78,7 +78,7 @@ def checks(size: Size, directory: Path) -> Iterator[tuple[Race, Check]]:
         answer = _answers(items, [Asking(row=row) for row in asked], clock)
         yield _check(case, targets.ANSWER, answer)
         yield _check(case, targets.UPLOAD, _uploads(items, X, asked, clock))
-        for against, value in _browser(place, asked, len(items.ladder)):
+        for against, value in _browser(place, asked, len(items.ladder), by_processor=size.clock == "cpu"):
             yield _check(case, against, value)
 
 
@@ -115,15 +115,31 @@ def _uploads(items: Collection, X: Any, rows: list[int], clock: Callable[[], flo
     return _p95(times)
 
 
-def _browser(place: Path, rows: list[int], lengths: int) -> Iterator[tuple[str, float]]:
+def _browser(
+    place: Path, rows: list[int], lengths: int, *, by_processor: bool
+) -> Iterator[tuple[str, float]]:
     """Milliseconds that the browser adds to an answer, and of the slider, which asks nobody."""
     if find_spec("playwright") is None or not Path(CHROMIUM).exists():
         return
     with _page(place) as page:
-        page.evaluate(_SHOW, rows[0])
-        yield targets.SHOWN, _p95([float(page.evaluate(_SHOW, row)) for row in _changing(rows)])
+        clock = page.context.new_cdp_session(page)
+        clock.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+        def run(script: str, argument: int) -> float:
+            before = _worked(clock)
+            told = float(page.evaluate(script, argument))
+            return _worked(clock) - before if by_processor else told
+
+        run(_SHOW, rows[0])
+        yield targets.SHOWN, _p95([run(_SHOW, row) for row in _changing(rows)])
         steps = [number % lengths for number in range(len(rows))]
-        yield targets.SLIDER, _p95([float(page.evaluate(_SLIDE, step)) for step in steps])
+        yield targets.SLIDER, _p95([run(_SLIDE, step) for step in steps])
+
+
+def _worked(clock: Any) -> float:
+    """Milliseconds that the page's main thread has worked."""
+    found = {entry["name"]: entry["value"] for entry in clock.send("Performance.getMetrics")["metrics"]}
+    return 1e3 * float(found["TaskDuration"])
 
 
 def _changing(rows: list[int]) -> list[int]:
