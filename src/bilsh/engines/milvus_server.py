@@ -75,7 +75,7 @@ def _sentence(text: str, place: Place) -> str:
         return (
             f"Milvus at {place.server} refuses this user: wrong password or unknown user. Check the address."
         )
-    if "connect" in text.lower() or "unavailable" in text.lower() or "deadline" in text.lower():
+    if any(word in text.lower() for word in ("connect", "unavailable", "deadline", "timeout")):
         return (
             f"no Milvus answers at {place.server}, or it went away. Start it, or check the address; what was flushed "
             "is safe."
