@@ -335,7 +335,7 @@ MUTANTS = {
     "the base is not checked": (unchecked_newest, share_no_lock, unclaimed),
     "claims are not looked at": (unclaimed, grow_a_log, unshared),
     "nobody looks again after a manifest": (
-        lambda m: (unshared(m), m.setattr(writer.Writer, "_confirm", lambda self, newest: None)),
+        lambda m: (unshared(m), m.setattr(writer.Writer, "_confirm", lambda self, newest, files=(): None)),
         overtake,
         unshared,
     ),

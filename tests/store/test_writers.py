@@ -261,6 +261,15 @@ def test_a_clock_before_1970(store, monkeypatch):
     assert Store.versions(store.path)[-1].time == 0
 
 
+@pytest.mark.parametrize("clock", [253_402_300_800.0, 1e18, 2.0**70])
+def test_a_clock_after_the_year_9999(store, clock, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: clock)
+    store.add(make_items(1))
+    assert len(Store.open(store.path)) == 6
+    last = Store.versions(store.path)[-1].time
+    assert time.gmtime(last).tm_year == 9999
+
+
 def test_the_last_version_is_the_last(tmp_path):
     disk = SimulatedDisk()
     where = Path("/store")

@@ -224,9 +224,7 @@ class Writer:
         except OSError as error:
             raise SyncFailed(error.errno, error.strerror, error.filename) from error
         self._sync_directory()
-        if manifest.files().difference(self.directory.list()):
-            self.discard([name])  # nobody could open it
-        self._confirm(manifest.version)
+        self._confirm(manifest.version, manifest.files())
         self._made, self._failed = [], None
         # From here on the version stands; the note and the tidying may fail without harm.
         with contextlib.suppress(OSError):
@@ -234,12 +232,16 @@ class Writer:
         self.discard([temporary])
         self.tidy(manifest)
 
-    def _confirm(self, newest: int) -> None:
+    def _confirm(self, newest: int, files: frozenset[str] | set[str] = frozenset()) -> None:
         """Look again before a change is acknowledged: a writer that came in between may not have seen it."""
         try:
+            if files.difference(self.directory.list()):
+                self.discard([manifest_name(newest)])  # nobody could open it
             self._check_base(newest)
         except StoreBusyError as error:
             raise StoreBusyError(f"{error} Whether this change is stored shows then.") from None
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, error.filename) from error
 
     def _check_base(self, base: int) -> None:
         """Refuse to commit where another writer has been."""
