@@ -1,7 +1,7 @@
 """Run by test_writers.py: writers without any lock change one store at the same time, as fast as they can.
 
-Usage: unlocked.py DIRECTORY WRITERS CHANGES SEED. Every row that was acknowledged must be there in the end, whatever the
-others did; a writer that was refused opens the store again.
+Usage: unlocked.py DIRECTORY WRITERS CHANGES SEED. Every row that was acknowledged must be there in the end, whatever
+the others did; a writer that was refused opens the store again.
 """
 
 import fcntl
@@ -62,7 +62,9 @@ def main(path, writers, changes, seed):
     with Store.open(path) as store:
         store.verify(deep=True)
         found = store.get(kept)
-        if any(code.tobytes() != code_of(item).tobytes() for item, code in zip(kept, found.codes, strict=True)):
+        if any(
+            code.tobytes() != code_of(item).tobytes() for item, code in zip(kept, found.codes, strict=True)
+        ):
             raise AssertionError("an item has another code")
     print(json.dumps({"acknowledged": len(kept), "refused": sum(refused for _, refused in answers)}))
 
