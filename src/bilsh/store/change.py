@@ -21,9 +21,9 @@ from bilsh.store.merge import to_merge, write_segment
 from bilsh.store.rows import Layout, RowSet, joined, make_rows
 from bilsh.store.sections import FileRef, SectionFile, SectionWriter
 from bilsh.store.segment import Segment
-from bilsh.store.snapshot import Snapshot, locate, open_file
+from bilsh.store.snapshot import Snapshot, locate
 from bilsh.store.tail import Tail
-from bilsh.store.writer import Writer, vanished
+from bilsh.store.writer import Writer
 from bilsh.types import Progress
 
 FLUSH_BYTES = 64 << 20
@@ -299,11 +299,7 @@ class Change:
         return Segment(self._open(ref, b"SEGM"), ref, self._layout, None)
 
     def _open(self, ref: FileRef, kind: bytes) -> SectionFile:
-        """Open a file that this change has made."""
-        try:
-            return open_file(self._writer.directory, ref, kind, self._layout.fingerprint, self._use_map)
-        except FileNotFoundError:
-            raise vanished(ref.file) from None
+        return self._writer.open_made(ref, kind, self._layout.fingerprint, self._use_map)
 
     def _merge(self, numbers: list[int], more: Sequence[RowSet] = ()) -> None:
         alive = [self._segments[i] for i in numbers if self._segments[i].n_alive]

@@ -31,7 +31,8 @@ from bilsh.store.manifest import (
     manifest_name,
 )
 from bilsh.store.rows import Layout
-from bilsh.store.snapshot import LOCK_NAME, RESERVE_NAME, hint, read_manifest, versions_among
+from bilsh.store.sections import FileRef, SectionFile
+from bilsh.store.snapshot import LOCK_NAME, RESERVE_NAME, hint, open_file, read_manifest, versions_among
 from bilsh.store.tail import Tail, TailIndex
 
 RESERVE_BYTES = 64 << 10
@@ -87,6 +88,13 @@ class Writer:
     def named(self) -> int:
         """Return how many files the running change has named."""
         return len(self._made)
+
+    def open_made(self, ref: FileRef, kind: bytes, fingerprint: str, use_map: bool) -> SectionFile:
+        """Open a file that the running change has made."""
+        try:
+            return open_file(self.directory, ref, kind, fingerprint, use_map)
+        except FileNotFoundError:
+            raise vanished(ref.file) from None
 
     def forget(self, name: str) -> None:
         """Take a name off the list of files to remove or to find again: it has served."""
