@@ -309,3 +309,18 @@ def test_codes_and_an_encoder_that_did_not_make_them(store, tmp_path):
     with pytest.raises(CorruptExportError, match="do not belong together"):
         import_codes(tmp_path / "out.npy", tmp_path / "again", encoder=tmp_path / "other.encoder")
     assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"id": np.array([1, 2**64 - 1], np.uint64)}, "must fit int64"),
+        ({"metadata": ["[" * 100_000] * 2}, "not JSON"),
+    ],
+)
+def test_columns_that_no_store_can_hold(tmp_path, columns, words):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"code": [b"12345678"] * 2} | columns), tmp_path / "x.parquet")
+    with pytest.raises(InvalidInputError, match=words):
+        import_codes(tmp_path / "x.parquet", tmp_path / "again")
+    assert not (tmp_path / "again").exists()

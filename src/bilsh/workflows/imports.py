@@ -341,6 +341,8 @@ def _ready(batch: Any, columns: list[str], path: Path) -> Batch:
         raise InvalidInputError(f"column `code` of {path} has codes of different lengths.")
     codes = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
     ids = batch.column("id").to_pylist() if "id" in columns else None
+    if ids and isinstance(ids[0], int) and max(ids) >= 1 << 63:
+        raise InvalidInputError(f"column `id` of {path} reaches {max(ids)}; ids must fit int64.")
     vectors = None
     if "vector" in columns:
         values = [len(row) for row in batch.column("vector").to_pylist()]
@@ -352,7 +354,7 @@ def _ready(batch: Any, columns: list[str], path: Path) -> Batch:
         try:
             texts = batch.column("metadata").to_pylist()
             notes = [None if text is None else json.loads(text) for text in texts]
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInputError(f"column `metadata` of {path} is not JSON ({error}).") from None
     return Batch(codes, ids, notes, vectors)
 
