@@ -129,7 +129,7 @@ BAD_CALLS = {
     "batches of nothing": (lambda s: s.batches(0), InvalidInputError, "got 0"),
     "batches of a fraction": (lambda s: s.batches(1.5), InvalidInputError, "got 1.5"),
     "unknown mode": (lambda s: Store.open(s.path, "w"), InvalidInputError, "got 'w'"),
-    "unknown version to repair to": (lambda s: Store.repair(s.path, 9), InvalidInputError, r"has versions \[1, 2\]"),
+    "unknown version to repair to": (lambda s: Store.repair(s.path, 9), InvalidInputError, r"never was; there are 1, 2"),
     "unknown kind of vectors": (
         lambda s: Store.create(s.path / "x", ENCODER, keep_vectors="float64"), InvalidInputError, "got 'float64'",
     ),
