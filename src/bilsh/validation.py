@@ -93,6 +93,14 @@ def is_sparse(X: Any) -> bool:
     return bool(issparse(X))
 
 
+def refuse_masked(name: str, values: Any) -> None:
+    """Refuse masked arrays: NumPy would drop the mask without a word."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidTypeError(
+            f"{name} is a masked array; masked values have no bits. Fill them, or keep the rows without."
+        )
+
+
 def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
     """Return X as an array (n, d) or (n, d_w, d_v) of real numbers, or as a CSR matrix; nothing is copied yet.
 
@@ -109,6 +117,7 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
 
         X = csr_array(X)
     else:
+        refuse_masked("X", X)
         try:
             X = np.asarray(X)
         except ValueError as error:
@@ -120,7 +129,12 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
             "Complex data not supported: X must hold real numbers; pass X.real or abs(X)."
         )
     if X.dtype.kind == "O":
-        X = X.astype(np.float64)  # numbers pass, as scikit-learn asks; anything else is NumPy's TypeError
+        try:
+            X = X.astype(np.float64)  # numbers pass, as scikit-learn asks
+        except ValueError as error:
+            raise InvalidInputError(f"X must hold real numbers; {error}.") from None
+        except TypeError as error:
+            raise InvalidTypeError(f"X must hold real numbers; {error}.") from None
     if X.dtype.kind not in "biuf":
         raise InvalidTypeError(f"X must hold real numbers; got dtype {X.dtype}.")
     if X.ndim not in (2, 3):

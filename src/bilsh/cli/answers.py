@@ -41,7 +41,10 @@ def question(path: Path) -> str:
 
 def when(seconds: int | None) -> str:
     """Return a time in the local zone."""
-    return "?" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    try:
+        return "?" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "?"  # a manifest may say anything
 
 
 def _promise(explanation: Explanation | None) -> dict[str, Any] | None:

@@ -257,7 +257,7 @@ class Neighbors(_Found):
     @property
     def per_pair(self) -> bool:
         """Whether intervals are only those of pairs, for want of a sample: too narrow for hits."""
-        return self.evidence is not None and self.evidence.per_pair
+        return isinstance(self.evidence, Evidence) and self.evidence.per_pair
 
     @cached_property
     def _told(self) -> Estimate | DistanceEstimate | None:
