@@ -56,9 +56,9 @@ choices: setup
 	$(BIN)/python tests/encoder_choice.py --write docs/accuracy.md
 
 # Every engine for real: FAISS and Lance in process, PostgreSQL with and without pgvector, a Milvus server, Dask. What is
-# needed is installed; the server of Milvus has an environment of its own, whose packages would not suit ours.
+# needed is installed (workers first: they fork, and Lance does not survive that); the server of Milvus has an environment of its own, whose packages would not suit ours.
 test-engines: setup $(VENV)/.engines $(MILVUS)/.built
-	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) $(BIN)/python -m pytest tests/engines tests/distributed
+	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) $(BIN)/python -m pytest tests/distributed tests/engines
 
 $(VENV)/.engines: $(VENV)/.deps
 	$(BIN)/python -m pip install --quiet --group engines

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import bilsh as bilsh_
 from bilsh import datasets, errors
 from bilsh.workflows import exports, imports, ingest, queries
 from cli.program import bilsh
@@ -354,11 +355,197 @@ COMMAND_LINE = [
     (
         "bench --smoke --only everything",
         1,
-        "error: No part is called 'everything'; choose from encode, ways, hamming, memory, scaling, progressive, store.",
+        "error: No part is called 'everything'; choose from encode, ways, hamming, memory, scaling, progressive, store, cells.",
     ),
 ]
 
+ROWS = np.random.default_rng(0).normal(size=(40, 6))
+ENCODER = bilsh_.AngleEncoder(64, random_state=0).fit(ROWS)
+CODES = ENCODER.transform(ROWS)
+INDEX = bilsh_.Index(CODES, ENCODER)
+
+
+def opened(name="named", mode="r"):
+    return bilsh_.Store.open(name, mode)
+
+
 LIBRARY = [
+    (
+        lambda: INDEX.search(ROWS, similarity="angle"),
+        errors.InvalidTypeError,
+        "the argument similarity is gone: hits.similarity is the cosine or the kernel; hits.estimate(of=...) says it in other words.",
+    ),
+    (
+        lambda: INDEX.search(ROWS[:1]).estimate(of="euclidean"),
+        errors.InvalidInputError,
+        "these codes tell angle or cosine; got 'euclidean'. It is called 'distance' now.",
+    ),
+    (
+        lambda: INDEX.search(ROWS[:1]).estimate(of="distance"),
+        errors.InvalidInputError,
+        "these codes tell angle or cosine; got 'distance'. Angle codes hold no norms, hence no distances.",
+    ),
+    (
+        lambda: bilsh_.Index(ROWS),
+        errors.InvalidTypeError,
+        "codes must be packed codes of dtype uint8; got dtype float64. Pack bits with bilsh.codes.pack, or encode descriptors with an encoder.",
+    ),
+    (
+        lambda: bilsh_.Index(CODES[:, :3], ENCODER),
+        errors.InvalidInputError,
+        "codes of this encoder have 8 bytes; got 3. Were they made by another encoder?",
+    ),
+    (
+        lambda: bilsh_.Index(CODES, ENCODER, ids=[1] * 40),
+        errors.InvalidInputError,
+        "ids must be distinct; some occur twice.",
+    ),
+    (
+        lambda: bilsh_.Index(CODES, ENCODER, vectors=ROWS[:3]),
+        errors.InvalidInputError,
+        "vectors must be one per code, 40; got 3.",
+    ),
+    (
+        lambda: INDEX.search(),
+        errors.InvalidInputError,
+        "give one of Q (descriptors), codes=, ids= and query_values=, and only one.",
+    ),
+    (
+        lambda: INDEX.search(ROWS[0]),
+        errors.InvalidInputError,
+        "X must have 2 dimensions (n, d) or 3 (n, d_w, d_v); got shape (6,). Reshape your data using X.reshape(1, -1) if it is a single descriptor.",
+    ),
+    (
+        lambda: bilsh_.AngleEncoder(64).fit(np.zeros((2, 2, 2, 2))),
+        errors.InvalidInputError,
+        "X must have 2 dimensions (n, d) or 3 (n, d_w, d_v); got shape (2, 2, 2, 2). Reshape your data using X.reshape(len(X), -1).",
+    ),
+    (lambda: INDEX.search("x"), errors.InvalidTypeError, "X must hold real numbers; got dtype <U1."),
+    (lambda: INDEX.search(ROWS, 0), errors.InvalidInputError, "k must be >= 1; got 0."),
+    (lambda: INDEX.search(ROWS, "3"), errors.InvalidTypeError, "k must be a whole number >= 1; got '3'."),
+    (
+        lambda: INDEX.search(ROWS, n_jobs=0),
+        errors.InvalidInputError,
+        "n_jobs must not be 0; use None or 1 for one thread, -1 for all cores.",
+    ),
+    (lambda: INDEX.search(ids=[99]), errors.InvalidInputError, "id 99 is not here (1 of 1 are not)."),
+    (
+        lambda: INDEX.search(ids=3),
+        errors.InvalidTypeError,
+        "ids must be integers (n,); got int64 of shape ().",
+    ),
+    (
+        lambda: bilsh_.AngleEncoder("64").fit(ROWS),
+        errors.InvalidTypeError,
+        "n_bits must be a whole number >= 1; got '64'.",
+    ),
+    (
+        lambda: bilsh_.AngleEncoder(64, projection="magic").fit(ROWS),
+        errors.InvalidInputError,
+        "projection must be one of 'dense', 'bilinear', 'circulant', 'hadamard', or an object; got 'magic'.",
+    ),
+    (
+        lambda: bilsh_.KernelEncoder(64, kernel="magic").fit(ROWS),
+        errors.InvalidInputError,
+        "kernel must be one of 'gaussian', 'laplacian', 'cauchy', 'matern'; got 'magic'.",
+    ),
+    (
+        lambda: bilsh_.KernelEncoder(64, bandwidth=-1).fit(ROWS),
+        errors.InvalidInputError,
+        "bandwidth must be finite and > 0; got -1.",
+    ),
+    (
+        lambda: bilsh_.hamming(CODES, CODES[:, :3]),
+        errors.InvalidInputError,
+        "a and b must have codes of equal length; got 8 and 3 bytes per code. Were they made by the same encoder?",
+    ),
+    (
+        lambda: bilsh_.prefix(CODES, 100),
+        errors.InvalidInputError,
+        "n_bits must be at most 64, the bits of these codes; got 100.",
+    ),
+    (
+        lambda: bilsh_.pack([[0, 2]]),
+        errors.InvalidInputError,
+        "bits must be 0 or 1; got values from 0 to 2.",
+    ),
+    (
+        lambda: bilsh_.estimate(CODES[0], CODES[1], encoder=bilsh_.AngleEncoder(64)),
+        errors.InvalidInputError,
+        "the encoder is not fitted yet. Call encoder.fit(X) first.",
+    ),
+    (
+        lambda: bilsh_.estimate(CODES[0], CODES[1], encoder=ENCODER, confidence=2),
+        errors.InvalidInputError,
+        "confidence must be between 0 and 1, ends excluded; got 2.",
+    ),
+    (
+        lambda: bilsh_.Store.create("new"),
+        errors.InvalidInputError,
+        "give a fitted encoder, or n_bits= for codes that are made elsewhere.",
+    ),
+    (
+        lambda: bilsh_.Store.create("new", bilsh_.AngleEncoder(64)),
+        errors.InvalidInputError,
+        "the encoder is not fitted yet. Call encoder.fit(X) first.",
+    ),
+    (
+        lambda: bilsh_.Store.create("new", n_bits=64, bits="magic"),
+        errors.InvalidInputError,
+        "bits must be None, 'sign' or 'sign of a rotation'; got 'magic'.",
+    ),
+    (
+        lambda: bilsh_.Store.create("new", ENCODER, keep_vectors=True),
+        errors.InvalidInputError,
+        "keep_vectors must be 'float32', 'float16' or None; got True.",
+    ),
+    (
+        lambda: bilsh_.Store.open("nowhere"),
+        FileNotFoundError,
+        "there is no store at nowhere. Make one with Store.create.",
+    ),
+    (lambda: bilsh_.Store.open("x.npy"), NotADirectoryError, "x.npy is a file; a store is a directory."),
+    (
+        lambda: bilsh_.Store.open("named", version=77),
+        errors.DataNotFoundError,
+        "version 77 is not kept. Store.versions tells which are.",
+    ),
+    (
+        lambda: opened().add(ROWS),
+        errors.InvalidInputError,
+        "this store is open for reading. Open it with Store.open(path, mode='a') to change it.",
+    ),
+    (
+        lambda: opened().search(ids="n3"),
+        errors.InvalidTypeError,
+        "ids must be a sequence of ids; got one str. Write ['n3'].",
+    ),
+    (
+        lambda: opened().search(ROWS[:1], where=[1]),
+        errors.InvalidTypeError,
+        "this store has string ids (fixed by its first add); got integer ids. Convert them first.",
+    ),
+    (
+        lambda: opened().search(ROWS[:1], rerank=True),
+        errors.InvalidInputError,
+        "rerank=True needs the vectors, which are not kept here. Keep them, or pass rerank=vectors.",
+    ),
+    (lambda: opened().get(["nope"]), errors.InvalidInputError, "id 'nope' is not in the store."),
+    (
+        lambda: bilsh_.load_encoder("broken.encoder"),
+        errors.CorruptEncoderError,
+        "broken.encoder is not an encoder file: it does not start with BILSHENC.",
+    ),
+    (
+        lambda: bilsh_.choose_encoder(ROWS[:2], 64),
+        errors.InvalidInputError,
+        "X has 2 rows; measuring recall needs at least 3.",
+    ),
+    (
+        lambda: ENCODER.truncated(100),
+        errors.InvalidInputError,
+        "n_bits must be at most 64, the bits of this encoder; got 100.",
+    ),
     (
         lambda: datasets.load("nowhere.npy"),
         errors.DataNotFoundError,
@@ -464,7 +651,7 @@ def test_command_line(place, arguments, code, message):
     assert contents(place) == before
 
 
-@pytest.mark.parametrize(("call", "error", "message"), LIBRARY, ids=[row[2][:40] for row in LIBRARY])
+@pytest.mark.parametrize(("call", "error", "message"), LIBRARY, ids=[row[2][:60] for row in LIBRARY])
 def test_library(place, monkeypatch, call, error, message):
     monkeypatch.chdir(place)
     before = contents(place)

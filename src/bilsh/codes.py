@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.validation import check_integer, thread_count
+from bilsh.validation import check_integer, refuse_masked, thread_count
 
 __all__ = ["hamming", "pack", "prefix", "unpack"]
 
@@ -208,7 +208,10 @@ class BitOrder:
         step = max(1, (16 << 20) // max(1, len(source)))
         for start in range(0, len(codes), step):
             bits = np.unpackbits(codes[start : start + step], axis=1, count=len(source), bitorder="little")
-            result[start : start + step] = np.packbits(bits[:, source], axis=1, bitorder="little")
+            # take, since indexing would lay the result out column by column, which packing reads four times as long
+            result[start : start + step] = np.packbits(
+                np.take(bits, source, axis=1), axis=1, bitorder="little"
+            )
         return result
 
 
@@ -225,6 +228,7 @@ def as_codes(codes: ArrayLike, name: str) -> Codes:
 
 def as_bytes(codes: ArrayLike, name: str) -> Codes:
     """Packed codes of any shape, refused unless they are uint8."""
+    refuse_masked(name, codes)
     array = np.asarray(codes)
     if array.dtype != np.uint8:
         raise InvalidTypeError(

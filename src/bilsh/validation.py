@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.types import Values
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
 
 BLOCK_BYTES = 16 << 20
 """Descriptors that need conversion pass the door in blocks of at most this many bytes."""
@@ -90,6 +93,14 @@ def is_sparse(X: Any) -> bool:
     return bool(issparse(X))
 
 
+def refuse_masked(name: str, values: Any) -> None:
+    """Refuse masked arrays: NumPy would drop the mask without a word."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidTypeError(
+            f"{name} is a masked array; masked values have no bits. Fill them, or keep the rows without."
+        )
+
+
 def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
     """Return X as an array (n, d) or (n, d_w, d_v) of real numbers, or as a CSR matrix; nothing is copied yet.
 
@@ -106,6 +117,7 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
 
         X = csr_array(X)
     else:
+        refuse_masked("X", X)
         try:
             X = np.asarray(X)
         except ValueError as error:
@@ -117,7 +129,12 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
             "Complex data not supported: X must hold real numbers; pass X.real or abs(X)."
         )
     if X.dtype.kind == "O":
-        X = X.astype(np.float64)  # numbers pass, as scikit-learn asks; anything else is NumPy's TypeError
+        try:
+            X = X.astype(np.float64)  # numbers pass, as scikit-learn asks
+        except ValueError as error:
+            raise InvalidInputError(f"X must hold real numbers; {error}.") from None
+        except TypeError as error:
+            raise InvalidTypeError(f"X must hold real numbers; {error}.") from None
     if X.dtype.kind not in "biuf":
         raise InvalidTypeError(f"X must hold real numbers; got dtype {X.dtype}.")
     if X.ndim not in (2, 3):
@@ -187,3 +204,18 @@ def nonfinite_error(X: Any, start: int, block: Values) -> InvalidInputError:
         f"X[{text}] is {name} (among rows {start} to {last} of {X.shape[0]}, {rows} have NaN or inf). "
         f"Remove or impute them first, e.g. X = X[np.isfinite(X).all({axes})]."
     )
+
+
+def gone(**names: str) -> Callable[[_Call], _Call]:
+    """Refuse arguments that a function once had, and say what took their place; its signature does not show them."""
+
+    def decorate(function: _Call) -> _Call:
+        @wraps(function)
+        def run(*arguments: Any, **settings: Any) -> Any:
+            for name in names.keys() & settings.keys():
+                raise InvalidTypeError(f"the argument {name} is gone: {names[name]}")
+            return function(*arguments, **settings)
+
+        return cast(_Call, run)
+
+    return decorate

@@ -1,9 +1,10 @@
 """Every number in README and docs that a command produces is produced again and compared; `make claims` runs all.
 
-Add a claim to the list of its page: theory_claims, result_claims, performance_claims. What takes seconds runs with the
-other tests; what needs MNIST or minutes is marked slow.
+Add a claim to the list of its page: theory_claims, result_claims, interval_claims, performance_claims. What takes
+seconds runs with the other tests; what needs MNIST or minutes is marked slow.
 """
 
+import interval_claims
 import performance_claims
 import pytest
 import result_claims
@@ -14,7 +15,12 @@ from bilsh.experiments import FIGURES, reproduce
 from bilsh.experiments.kept import page, read_kept
 from bilsh.experiments.runner import read_record
 
-ALL = [*theory_claims.CLAIMS, *result_claims.CLAIMS, *performance_claims.CLAIMS]
+ALL = [
+    *theory_claims.CLAIMS,
+    *result_claims.CLAIMS,
+    *interval_claims.CLAIMS,
+    *performance_claims.CLAIMS,
+]
 
 
 @pytest.fixture

@@ -150,6 +150,7 @@ def test_a_package_that_is_missing_is_named():
     assert sentence(ModuleNotFoundError("No module named 'h5py'", name="h5py")) == (
         "this needs the package h5py, which is not installed: pip install h5py."
     )
+    assert sentence(ModuleNotFoundError("No module", name="sklearn.utils")).endswith("install scikit-learn.")
 
 
 def test_methods_of_the_command_line_are_those_of_the_library():

@@ -23,3 +23,33 @@ def test_quick_commands_load_nothing_heavy(place, arguments):
     }
     assert "numpy" in loaded
     assert not loaded & set(HEAVY)
+
+
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("sklearn", "scipy", "joblib", "threadpoolctl"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import numpy as np
+import bilsh
+
+X = np.load("x.npy")
+with bilsh.Store.open("store", mode="a") as store:
+    store.add(X[:3])
+    for mode in ("auto", "hamming", "progressive", "asymmetric"):
+        assert store.search(X[:2], k=2, mode=mode).interval.shape == (2, 2, 2)
+    assert store.search(ids=[5], k=2, rerank=True).ids.shape == (1, 2)
+    store.delete([1])
+    store.compact()
+    store.verify(deep=True)
+    codes = store.coder.encode(X)
+    assert bilsh.Index(codes, store.coder).search(X[:2], k=1).ids.tolist() == [[0], [1]]
+"""
+
+
+def test_searching_and_adding_work_where_scikit_learn_and_scipy_are_not_installed(place):
+    subprocess.run([sys.executable, "-c", WITHOUT], cwd=place, check=True)

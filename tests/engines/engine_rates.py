@@ -22,7 +22,7 @@ from bilsh.workflows import planning
 def one(address, codes, asked):
     with engines.create(address, n_bits=8 * codes.shape[1]) as there:
         load = planning._loaded(there, codes)
-        query = planning._quickest(partial(there.search, codes=asked[:1], k=10))
+        query = planning._quickest(partial(there.search, codes=asked[:1], k=10, mode="hamming"))
         able = there.capabilities
     return f"{able.engine} {able.version}", load, query
 
@@ -88,5 +88,4 @@ def workers_table(rows=60_000):
 if __name__ == "__main__":
     engines_table(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
     workers_table()
-    plans_table([("store", 4096, (100_000, 1_000_000)), ("faiss", 4096, (100_000, 1_000_000)),
-                 ("store", 512, (10_000_000,)), ("faiss", 512, (10_000_000,))])  # fmt: skip
+    plans_table([(scheme, 512, (100_000, 1_000_000, 10_000_000)) for scheme in ("faiss", "store")])

@@ -90,7 +90,7 @@ def milvus_server(folder, port=None):
         yield url
 
 
-def wait_for_milvus(port, seconds=150):
+def wait_for_milvus(port, seconds=300):
     """Return when the server answers, as a user's first question would."""
     from bilsh.engines.addresses import Address
     from bilsh.engines.milvus_server import Place, connected, released
@@ -126,4 +126,9 @@ def milvus_process(folder, port):
         yield f"milvus://127.0.0.1:{port}", int(line.split()[1])
     finally:
         process.stdin.close()
-        process.wait(60)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()

@@ -235,12 +235,12 @@ def test_filters(place):
             assert there.search(codes=codes[:1], where={'x" or 1=1 --': 1}).ids.shape == (1, 0)
             inside = there.search(codes=codes[:1], radius=400, where={"even": True})
             assert sorted(inside.ids[0].tolist()) == even.tolist()
-        elif there.capabilities.engine != "store":
+        else:
             with pytest.raises(bilsh.InvalidInputError, match="filters by ids only"):
                 there.search(codes=codes[:1], where={"even": True})
+        with pytest.raises(bilsh.InvalidTypeError, match="expressions"):
+            there.search(codes=codes[:1], where="1=1")
         if there.capabilities.engine != "store":
-            with pytest.raises(bilsh.InvalidTypeError, match="expressions"):
-                there.search(codes=codes[:1], where="1=1")
             with pytest.raises(bilsh.InvalidTypeError, match="booleans"):
                 there.search(codes=codes[:1], where=np.ones(40, dtype=bool))
 

@@ -94,7 +94,7 @@ def test_a_killed_postmaster(source, data):
 def test_a_killed_milvus_server(source, tmp_path, monkeypatch):
     """kill -9 of the server in the middle of a copy, and a restart on the same files."""
     require("milvus")
-    monkeypatch.setattr("bilsh.engines.milvus.SECONDS", 3.0)
+    monkeypatch.setattr("bilsh.engines.milvus.SECONDS", 10.0)
     monkeypatch.setattr(copying, "NOTED_EVERY", 0.0)
     port = free_port()
     address = f"milvus://127.0.0.1:{port}/codes"

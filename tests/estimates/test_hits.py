@@ -258,3 +258,20 @@ def test_covers_everywhere(data, n_items, kind, n_bits, ranking, data_folder):
     assert np.all((narrow > 78 - 4) & (narrow < 90 + 4)), narrow
     assert far > 90 - 4
     assert n_bits < 256 or abs(bias) < 5
+
+
+def test_hits_without_a_sample_say_so():
+    """Prefixes have none: kernel codes get intervals of pairs, angle codes those of the model alone."""
+    X = datasets.digits().X.astype(np.float32)
+    kernel, angle = (kind(128, random_state=0).fit(X) for kind in (bilsh.KernelEncoder, bilsh.AngleEncoder))
+    for encoder, pairs, says in (
+        (kernel.truncated(64), True, "those of pairs"),
+        (angle.truncated(64), False, "rest on a model alone"),
+        (kernel, False, ""),
+    ):
+        index = bilsh.Index(encoder.transform(X), encoder)
+        for found in (index.search(X[:2], k=3), index.search(X[:2], radius=10)):
+            assert found.per_pair is pairs
+            assert ("those of pairs" in repr(found)) is pairs
+            assert says in str(found.explain())
+            assert bool(says) or "intervals" not in str(found.explain())

@@ -45,6 +45,7 @@ def test_bits_of_unknown_meaning(place, values):
     assert "not checked" in done.stderr
     about = answer("info", "store", cwd=place)
     assert (about["encoder"], about["bits"], about["ids"]) == ("foreign", 256, "str")
+    assert "none: codes made elsewhere" in run("info", "store", cwd=place).stdout
     told = answer("search", "store", "--query", "question_bits.npy", "-k", 3, cwd=place)
     texts, questions = values
     codes, asked = np.packbits(texts > 0, axis=1), np.packbits(questions > 0, axis=1)

@@ -12,7 +12,7 @@ from makers import content, make_encoder, make_items
 from test_damage import WHERE, answers, build, judge
 
 from bilsh import Batch, BilshError, CorruptStoreError, Store, StoreBusyError
-from bilsh.store import files, log, snapshot, store, writer
+from bilsh.store import change, files, log, snapshot, store, writer
 
 ENCODER = make_encoder()
 
@@ -120,6 +120,63 @@ def come_between(tmp_path):
     acknowledged(tmp_path / "store", kept)
 
 
+def overtake(tmp_path):
+    """Others commit so much while a manifest is about to get its name that the name is free again."""
+    kept = []
+    Store.create(tmp_path / "store", ENCODER).close()
+    one = Store.open(tmp_path / "store", "a", log=False)
+    one.add(make_items(1), ids=[0])
+    link = files.Directory.link
+
+    def slow(self, source, target):
+        files.Directory.link = link
+        made = {name: (tmp_path / "store" / name).read_bytes() for name in one._writer._made}
+        with Store.open(tmp_path / "store", "a", log=False) as two:
+            for number in range(1, 5):
+                two.add(make_items(1, number), ids=[number])
+                kept.append(number)
+        for name, data in made.items():
+            (tmp_path / "store" / name).write_bytes(data)
+        link(self, source, target)
+
+    files.Directory.link = slow
+    try:
+        with suppress(StoreBusyError):
+            one.add(make_items(1, 9), ids=[9])
+            kept.append(9)
+    finally:
+        files.Directory.link = link
+    acknowledged(tmp_path / "store", kept)
+
+
+def remove_what_was_listed(tmp_path):
+    """A writer comes and commits while another is about to remove the files it has listed."""
+    kept, listed = [], []
+    one = Store.create(tmp_path / "store", ENCODER)
+    one.add(make_items(1), ids=[0])
+    two = Store.open(tmp_path / "store", "a")
+
+    def stream():
+        yield Batch(make_items(20), range(1, 21))
+        listed.extend(os.listdir(tmp_path / "store"))
+
+    two.add(stream())
+    kept.extend(range(1, 21))
+    one._writer._discard_listed(listed, [], one._now.stored.files())
+    acknowledged(tmp_path / "store", kept)
+
+
+def name_a_foreign_file_lock(tmp_path):
+    (tmp_path / "victim").write_bytes(b"precious" * 20)
+    with Store.create(tmp_path / "store", ENCODER) as s:
+        s.add(make_items(1))
+    (tmp_path / "store" / "lock").unlink()
+    os.link(tmp_path / "victim", tmp_path / "store" / "lock")
+    with Store.open(tmp_path / "store", "a") as s:
+        s.add(make_items(1))
+    assert (tmp_path / "victim").read_bytes() == b"precious" * 20
+
+
 def link_the_lock(tmp_path):
     (tmp_path / "victim").write_bytes(b"precious" * 20)
     with Store.create(tmp_path / "store", ENCODER) as s:
@@ -192,8 +249,26 @@ def unshared(monkeypatch):
     monkeypatch.setattr(files.fcntl, "flock", lambda fd, how: None)
 
 
-def unchecked_newest(monkeypatch):
+def unclaimed(monkeypatch):
+    """Neither locks nor claims."""
     unshared(monkeypatch)
+    monkeypatch.setattr(files.Lock, "is_held", lambda self: True)
+
+
+def flushing(monkeypatch):
+    """No locks; rows are written before their change ends."""
+    unshared(monkeypatch)
+    monkeypatch.setattr(change, "FLUSH_BYTES", 1)
+
+
+def believing(monkeypatch):
+    """Files that were listed are removed, whoever has come meanwhile."""
+    flushing(monkeypatch)
+    monkeypatch.setattr(files.Lock, "is_held", lambda self: True)
+
+
+def unchecked_newest(monkeypatch):
+    unclaimed(monkeypatch)
     monkeypatch.setattr(writer.Writer, "_check_base", lambda self, base: None)
 
 
@@ -257,13 +332,20 @@ def plain_bytes(monkeypatch):
 
 MUTANTS = {
     "changes nest": (unnested, nest, None),
-    "the base is not checked": (unchecked_newest, share_no_lock, unshared),
-    "the lock is not looked at again": (unchecked_lock, steal_the_lock, None),
-    "the log is not looked at before a commit": (
-        lambda m: (unshared(m), m.setattr(writer.Writer, "_check_log", lambda self, seen: None)),
-        grow_a_log,
+    "the base is not checked": (unchecked_newest, share_no_lock, unclaimed),
+    "claims are not looked at": (unclaimed, grow_a_log, unshared),
+    "nobody looks again after a manifest": (
+        lambda m: (unshared(m), m.setattr(writer.Writer, "_confirm", lambda self, newest, files=(): None)),
+        overtake,
         unshared,
     ),
+    "files are removed without a look at the claim": (believing, remove_what_was_listed, flushing),
+    "a lock file is written to whatever it is": (
+        lambda m: m.setattr(files, "_is_ours", lambda fd, found: True),
+        name_a_foreign_file_lock,
+        None,
+    ),
+    "the lock is not looked at again": (unchecked_lock, steal_the_lock, None),
     "nobody looks again after a record": (
         lambda m: m.setattr(writer.Writer, "_check_base", first_only(writer.Writer._check_base)),
         come_between,

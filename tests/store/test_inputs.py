@@ -61,6 +61,10 @@ BAD_CALLS = {
     "upsert of a stream without ids": (lambda s: s.upsert(iter([Batch(X)])), InvalidInputError, "needs ids"),
     "masked items": (lambda s: s.add(np.ma.masked_array(X, X > 9)), InvalidTypeError, "masked"),
     "masked ids": (lambda s: s.add(X, np.ma.masked_array([7, 8, 9], [0, 1, 0])), InvalidTypeError, "masked"),
+    "masked queries": (lambda s: s.search(np.ma.masked_array(X, X > 9)), InvalidTypeError, "X is a masked array"),
+    "masked codes": (lambda s: s.search(codes=np.ma.masked_array(CODES, True)), InvalidTypeError, "masked"),
+    "words for numbers": (lambda s: s.add(np.full(X.shape, "a", object)), InvalidInputError, "real numbers"),
+    "a word to re-rank by": (lambda s: s.search(X, rerank="x"), InvalidTypeError, "rerank must be True"),
     "ragged items": (lambda s: s.add([[1.0, 2.0], [3.0]]), InvalidInputError, "rectangular"),
     "fractional ids": (lambda s: s.add(X, [7.0, 8.0, 9.0]), InvalidTypeError, "integers or strings; got float64"),
     "a boolean among ids": (lambda s: s.add(X, [7, True, 300]), InvalidTypeError, r"got bool: ids\[1\] is True"),
@@ -125,14 +129,14 @@ BAD_CALLS = {
     "batches of nothing": (lambda s: s.batches(0), InvalidInputError, "got 0"),
     "batches of a fraction": (lambda s: s.batches(1.5), InvalidInputError, "got 1.5"),
     "unknown mode": (lambda s: Store.open(s.path, "w"), InvalidInputError, "got 'w'"),
-    "unknown version to repair to": (lambda s: Store.repair(s.path, 9), InvalidInputError, r"has versions \[1, 2\]"),
+    "unknown version to repair to": (lambda s: Store.repair(s.path, 9), InvalidInputError, "there are 1, 2"),
     "unknown kind of vectors": (
         lambda s: Store.create(s.path / "x", ENCODER, keep_vectors="float64"), InvalidInputError, "got 'float64'",
     ),
     "no encoder": (lambda s: Store.create(s.path / "x", "encoder"), InvalidTypeError, "got str"),
     "a store that is there": (lambda s: Store.create(s.path, ENCODER), BilshError, "another writer"),
     "unfitted encoder": (
-        lambda s: Store.create(s.path / "x", AngleEncoder(n_bits=8)), InvalidTypeError, "fitted",
+        lambda s: Store.create(s.path / "x", AngleEncoder(n_bits=8)), InvalidInputError, "not fitted",
     ),
 }  # fmt: skip
 

@@ -113,9 +113,8 @@ def check_refusal(store, disk, step, error, fault, before, after):
     assert error.errno == fault.code
     assert error.__notes__
     assert content(store) == before, "the failed change shows"
-    unsure = fault.operation in ("sync", "sync_directory", "link")
-    if store._now.tail is not None and not unsure:
-        unsure = store._writer._failed is not None  # what was written of a record shows when it is read
+    # What was written of a record, or whether another writer has come, shows when it is read.
+    unsure = fault.operation in ("sync", "sync_directory", "link") or store._writer._failed is not None
     assert content(Store.open(WHERE, _disk=disk)) in ((before, after) if unsure else (before,))
     if unsure:
         with pytest.raises(OSError, match="reopen the store"):

@@ -159,7 +159,7 @@ def test_a_store_that_forgets_one_step_is_caught(forgotten, monkeypatch, logging
         life_of_a_store(0)
 
 
-def write_manifest_in_place(writer, manifest, *, base, seen=None):
+def write_manifest_in_place(writer, manifest, *, base):
     """No temporary name, no link: a crash finds half a manifest under the final name."""
     writer._sync_directory()
     with writer.directory.create(manifest_name(manifest.version)) as file:
@@ -169,24 +169,24 @@ def write_manifest_in_place(writer, manifest, *, base, seen=None):
     writer._made = []
 
 
-def note_too_early(writer, manifest, *, base, seen=None, commit=writing.Writer.commit):
+def note_too_early(writer, manifest, *, base, commit=writing.Writer.commit):
     """The hint runs ahead of the manifest."""
     writer._lock.note(hint(manifest.version, manifest.version, writer.directory.identity()))
-    commit(writer, manifest, base=base, seen=seen)
+    commit(writer, manifest, base=base)
 
 
-def tidy_too_early(writer, manifest, *, base, seen=None, commit=writing.Writer.commit):
+def tidy_too_early(writer, manifest, *, base, commit=writing.Writer.commit):
     """Files of the version that is still the newest are removed before the next one stands."""
     for name in writer.directory.list():
         if name.startswith(("s-", "d-", "c-")) and name not in manifest.files():
             writer.directory.unlink(name)
-    commit(writer, manifest, base=base, seen=seen)
+    commit(writer, manifest, base=base)
 
 
-def replace_old_version(writer, manifest, *, base, seen=None, commit=writing.Writer.commit):
+def replace_old_version(writer, manifest, *, base, commit=writing.Writer.commit):
     """The old manifest goes before the new one has come."""
     writer.discard([manifest_name(manifest.version - 1)])
-    commit(writer, manifest, base=base, seen=seen)
+    commit(writer, manifest, base=base)
 
 
 @pytest.mark.parametrize(

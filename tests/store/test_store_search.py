@@ -73,3 +73,9 @@ def test_an_empty_store_finds_nothing(tmp_path, encoder):
         assert found.similarity.shape == (2, 0)
         assert store.search(DIGITS[:2], 5, mode="asymmetric").ids.shape == (2, 0)
         assert [len(row) for row in store.search(DIGITS[:2], radius=9).ids] == [0, 0]
+
+
+def test_reranking_for_no_queries(tmp_path, encoder):
+    with bilsh.Store.create(tmp_path / "store", encoder, keep_vectors="float32") as store:
+        store.add(DIGITS[:5])
+        assert store.search(DIGITS[:0], 3, rerank=True).ids.shape == (0, 3)

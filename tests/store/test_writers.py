@@ -1,5 +1,6 @@
 """Whatever a second writer, a stale one, a moved directory or a fork does, nothing acknowledged is lost."""
 
+import json
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from disks import SimulatedDisk
-from makers import content, make_encoder, make_items
+from makers import SEED, TORTURE, content, make_encoder, make_items
 
 from bilsh import Batch, BilshError, CorruptStoreError, InvalidInputError, Store, StoreBusyError
 from bilsh.store import files, writer
@@ -96,7 +97,7 @@ def test_where_locks_are_not_shared_the_second_is_refused(tmp_path, monkeypatch)
             for number in range(4):
                 two.add(make_items(2, number))
             expected = content(two)
-            with pytest.raises(StoreBusyError, match="another writer was first"):
+            with pytest.raises(StoreBusyError, match="claimed by another writer"):
                 one.add(make_items(1))
             assert content(Store.open(one.path)) == content(two) == expected
             two.add(make_items(1))
@@ -119,6 +120,22 @@ def test_two_writers_that_take_turns_lose_nothing(tmp_path, monkeypatch):
         assert acknowledged <= set(content(Store.open(where)))
     assert len(acknowledged) > 10
     Store.open(where).verify(deep=True)
+
+
+def test_writers_without_any_lock_lose_nothing(tmp_path):
+    """As on a file system that does not share flock, all at the same time."""
+    script, changes = Path(__file__).with_name("unlocked.py"), 3000 if TORTURE else 40
+    run = subprocess.run(
+        [sys.executable, script, tmp_path / "store", "3", str(changes), str(SEED)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    print(f"seed {SEED}: {run.stdout}")
+    result = json.loads(run.stdout)
+    assert result["acknowledged"] > 0
+    assert result["refused"] > 0
 
 
 def test_tidying_spares_what_an_unknown_version_may_need(store):
@@ -242,6 +259,15 @@ def test_a_clock_before_1970(store, monkeypatch):
     store.add(make_items(1))
     assert len(Store.open(store.path)) == 6
     assert Store.versions(store.path)[-1].time == 0
+
+
+@pytest.mark.parametrize("clock", [253_402_300_800.0, 1e18, 2.0**70])
+def test_a_clock_after_the_year_9999(store, clock, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: clock)
+    store.add(make_items(1))
+    assert len(Store.open(store.path)) == 6
+    last = Store.versions(store.path)[-1].time
+    assert time.gmtime(last).tm_year == 9999
 
 
 def test_the_last_version_is_the_last(tmp_path):

@@ -7,7 +7,7 @@ import stat
 import numpy as np
 import pytest
 
-from bilsh import KernelEncoder, Store
+from bilsh import AngleEncoder, KernelEncoder, Store
 from bilsh.errors import CorruptExportError, DataNotFoundError, InvalidInputError
 from bilsh.store.recipe import read_recipe
 from bilsh.workflows.exchange import Digest
@@ -273,3 +273,54 @@ def test_digests_do_not_depend_on_batches():
     other.update(["ab", "c", "ä"], codes)
     assert other.parts()["ids"] != whole.parts()["ids"]
     assert other.parts()["codes"] == whole.parts()["codes"]
+
+
+@pytest.mark.parametrize(
+    ("column", "part"), [("id", "ids"), ("vector", "vectors"), ("metadata", "metadata"), ("code", "code")]
+)
+def test_a_column_whose_name_was_damaged_is_missed(store, tmp_path, X, column, part):
+    """A flipped bit in the name of a column makes it an unknown one: its items must not lose what was in it."""
+    arrow = pytest.importorskip("pyarrow.parquet")
+    with Store.open(store, "a") as opened:
+        opened.upsert(X[:1], ids=[0], metadata=[{"colour": "red"}])
+    export(store, tmp_path / "out.parquet", "parquet")
+    table = arrow.read_table(tmp_path / "out.parquet")
+    renamed = table.rename_columns([f"{name}x" if name == column else name for name in table.column_names])
+    arrow.write_table(renamed.replace_schema_metadata(table.schema.metadata), tmp_path / "out.parquet")
+    with pytest.raises((CorruptExportError, InvalidInputError), match=f"other {part}|no column `{part}`"):
+        import_codes(tmp_path / "out.parquet", tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_ids_that_an_export_had_are_missed_unless_others_are_given(store, tmp_path):
+    export(store, tmp_path / "out.npy", "npy")
+    (tmp_path / "out.ids.npy").unlink()
+    with pytest.raises(CorruptExportError, match="other ids than were written"):
+        import_codes(tmp_path / "out.npy", tmp_path / "again")
+    np.save(tmp_path / "mine.npy", np.arange(500, 500 + len(Store.open(store))))
+    import_codes(tmp_path / "out.npy", tmp_path / "again", ids=tmp_path / "mine.npy")
+    assert 500 in Store.open(tmp_path / "again")
+
+
+def test_codes_and_an_encoder_that_did_not_make_them(store, tmp_path):
+    export(store, tmp_path / "out.npy", "npy")
+    other = AngleEncoder(n_bits=Store.open(store).n_bits, projection="dense", random_state=9)
+    other.fit(np.random.default_rng(0).standard_normal((20, 6))).save(tmp_path / "other.encoder")
+    with pytest.raises(CorruptExportError, match="do not belong together"):
+        import_codes(tmp_path / "out.npy", tmp_path / "again", encoder=tmp_path / "other.encoder")
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"id": np.array([1, 2**64 - 1], np.uint64)}, "must fit int64"),
+        ({"metadata": ["[" * 100_000] * 2}, "not JSON"),
+    ],
+)
+def test_columns_that_no_store_can_hold(tmp_path, columns, words):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"code": [b"12345678"] * 2} | columns), tmp_path / "x.parquet")
+    with pytest.raises(InvalidInputError, match=words):
+        import_codes(tmp_path / "x.parquet", tmp_path / "again")
+    assert not (tmp_path / "again").exists()

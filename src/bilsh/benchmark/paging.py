@@ -39,7 +39,12 @@ _SHOW = """async (row) => {
   dispatchEvent(new PopStateEvent("popstate"));
   const name = () => document.querySelector(".who strong")?.textContent;
   const there = () => name() === String(row) && !document.querySelector(".main.loading");
-  while (!there()) await new Promise(requestAnimationFrame);
+  await new Promise((done) => {
+    const look = () => there() && (watch.disconnect(), done());
+    const watch = new MutationObserver(look);
+    watch.observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+    look();
+  });
   const total = performance.now() - start;
   const entries = performance.getEntriesByType("resource");
   const asked = entries.filter((entry) => entry.name.includes("/neighbours?")).pop();
@@ -53,7 +58,11 @@ _SLIDE = """async (at) => {
   const start = performance.now();
   slider.value = at;
   slider.dispatchEvent(new Event("input", { bubbles: true }));
-  while (document.querySelector("h1").textContent === before) await new Promise(requestAnimationFrame);
+  await new Promise((done) => {
+    const look = () => document.querySelector("h1").textContent !== before && (watch.disconnect(), done());
+    const watch = new MutationObserver(look);
+    watch.observe(document.body, { subtree: true, childList: true, characterData: true });
+  });
   return performance.now() - start;
 }"""
 

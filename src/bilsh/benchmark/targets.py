@@ -163,7 +163,6 @@ TARGETS = (
     Target("checking on first touch", TOUCH, 2, lambda r: r.section == STORE),
     Target("the page: an answer of the server", ANSWER, 50, lambda r: r.section == PAGE),
     Target("the page: an uploaded query", UPLOAD, 150, lambda r: r.section == PAGE),
-    Target("the page: what the browser adds", SHOWN, 50, lambda r: r.section == PAGE),
     Target("the page: moving the slider", SLIDER, 50, lambda r: r.section == PAGE),
 )
 

@@ -41,7 +41,10 @@ def question(path: Path) -> str:
 
 def when(seconds: int | None) -> str:
     """Return a time in the local zone."""
-    return "?" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    try:
+        return "?" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "?"  # a manifest may say anything
 
 
 def _promise(explanation: Explanation | None) -> dict[str, Any] | None:
@@ -148,6 +151,8 @@ def describe_place(address: str) -> Answer:
             "projection": coder.projection.kind,
             "input_shape": list(coder.input_shape),
             "norm_ratio": plain(coder.norm_ratio),
+            "meaning": getattr(coder, "bits", None),
+            "bitorder": getattr(coder, "bitorder", "little"),
             "parameter_bytes": coder.parameter_bytes,
             "fingerprint": there.spec.fingerprint,
             "ids": there.id_kind,
@@ -193,6 +198,8 @@ def describe_store(path: Path) -> Answer:
             "projection": encoder.projection.kind,
             "input_shape": list(encoder.input_shape),
             "norm_ratio": plain(encoder.norm_ratio),
+            "meaning": getattr(encoder, "bits", None),
+            "bitorder": getattr(encoder, "bitorder", "little"),
             "parameter_bytes": encoder.parameter_bytes,
             "fingerprint": store.fingerprint,
             "ids": store.id_kind,
@@ -212,10 +219,16 @@ def describe_store(path: Path) -> Answer:
             ("items", f"{data['items']:,}" + (f" ({data['deleted_rows']:,} deleted rows wait for compaction)"
                                               if data["deleted_rows"] else "")),
             ("codes", f"{data['bits']:,} bits, {-(-data['bits'] // 8):,} bytes each"),
-            ("encoder", f"{data['encoder']} codes, {data['projection']} projection, "
-                        f"{show.size(data['parameter_bytes'])} of parameters"),
-            ("data", f"shape {tuple(data['input_shape'])}"
-                     + (f", norm ratio {ratio:.2f}" if ratio is not None else "")),
+            *([
+                ("encoder", "none: codes made elsewhere"),
+                ("a bit is", f"the {data['meaning']}" if data["meaning"] else "known by distances only"),
+                ("packed", "highest bit first" if data["bitorder"] == "big" else "lowest bit first"),
+            ] if data["encoder"] == "foreign" else [
+                ("encoder", f"{data['encoder']} codes, {data['projection']} projection, "
+                            f"{show.size(data['parameter_bytes'])} of parameters"),
+                ("data", f"shape {tuple(data['input_shape'])}"
+                         + (f", norm ratio {ratio:.2f}" if ratio is not None else "")),
+            ]),
             ("fingerprint", data["fingerprint"][:16]),
             ("ids", {"int": "integers", "str": "names"}.get(str(data["ids"]), "none yet")),
             ("vectors", data["keep_vectors"] or "not kept"),

@@ -52,6 +52,9 @@ class Program(TyperGroup):
             raise typer.Exit(DAMAGED if damaged else FAILED) from None
 
 
+PACKAGES = {"sklearn": "scikit-learn", "cv2": "opencv-python-headless", "faiss": "faiss-cpu"}
+"""Packages that are called otherwise than their modules."""
+
 AFTER_INTERRUPT = {
     "encode": "What was committed is safe; run the same command again to go on.",
     "add": "Nothing of this call was added; run it again.",
@@ -70,7 +73,8 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "out of memory. Use a smaller --batch, or fewer --jobs."
     if isinstance(error, ModuleNotFoundError) and not isinstance(error, BilshError):
-        return f"this needs the package {error.name}, which is not installed: pip install {error.name}."
+        package = PACKAGES.get(str(error.name).split(".")[0], error.name)
+        return f"this needs the package {package}, which is not installed: pip install {package}."
     if isinstance(error, OSError) and not isinstance(error, BilshError):
         where = f" ({error.filename})" if error.filename else ""
         text = f"{error.strerror or error}{where}."

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bilsh.codes import Codes
 from bilsh.encoders.coder import Coder
+from bilsh.engines import ties
 from bilsh.engines.answers import Candidates, CollectionView
 from bilsh.engines.filters import Filter
 from bilsh.engines.spec import Capabilities, CodeSpec
@@ -294,6 +295,20 @@ class Collection(ABC):
     def _nothing(self) -> Items:
         kind = np.int64 if self._kind != "str" else object
         return Items(np.empty(0, dtype=kind), np.empty((0, self.spec.n_bytes), np.uint8), None, [])
+
+
+class Unordered(Collection):
+    """An engine that gives its nearest with ties in any order, and nothing by a radius."""
+
+    @abstractmethod
+    def _lists(self, where: Filter | None) -> ties.Fetch:
+        """What gives the nearest so many of each query."""
+
+    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
+        return ties.nearest(self._lists(where), codes, k, most)
+
+    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
+        return ties.within(self._lists(where), codes, radius, most)
 
 
 def external(names: Names) -> Ids:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ import numpy as np
 from bilsh.codes import Codes
 from bilsh.engines import ties
 from bilsh.engines.addresses import Address
-from bilsh.engines.base import Collection, Found, Ids, Mode, as_ids, parsed
+from bilsh.engines.base import Found, Ids, Mode, Unordered, as_ids, parsed
 from bilsh.engines.filters import Filter
+from bilsh.engines.notes import read_note, write_note
 from bilsh.engines.spec import Capabilities, CodeSpec
 from bilsh.errors import DataNotFoundError, EngineError, InvalidInputError, optional
 from bilsh.files import replace_file
@@ -26,7 +26,7 @@ LISTED = 1000
 """Ids in one expression."""
 
 
-class LanceCollection(Collection):
+class LanceCollection(Unordered):
     """A Lance dataset with the columns id, code (fixed-size list of uint8) and metadata (JSON text)."""
 
     def __init__(self, path: Path, dataset: Any, spec: CodeSpec, mode: Mode) -> None:
@@ -104,30 +104,13 @@ class LanceCollection(Collection):
 
         return fetch
 
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
-        return ties.nearest(self._lists(where), codes, k, most)
-
-    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
-        return ties.within(self._lists(where), codes, radius, most)
-
     def remembered(self, name: str) -> Any:
         """Return what was remembered."""
-        return self._memory().get(name)
+        return read_note(self._path / MEMORY, name)
 
     def remember(self, name: str, value: Any) -> None:
-        """Keep a small value in a file of its own beside the columns."""
-        memory = self._memory()
-        memory[name] = value
-        if value is None:
-            del memory[name]
-        with replace_file(self._path / MEMORY) as file:
-            file.write(json.dumps(memory).encode())
-
-    def _memory(self) -> dict[str, Any]:
-        try:
-            return dict(json.loads((self._path / MEMORY).read_bytes()))
-        except FileNotFoundError:
-            return {}
+        """Keep a small value in a file beside the columns."""
+        write_note(self._path / MEMORY, name, value)
 
     def flush(self) -> None:
         """Do nothing: each write was a version of its own."""

@@ -17,7 +17,7 @@ import numpy as np
 from bilsh.codes import Codes
 from bilsh.engines import ties
 from bilsh.engines.addresses import Address
-from bilsh.engines.base import Collection, Found, Ids, Mode, as_ids, parsed
+from bilsh.engines.base import Found, Ids, Mode, Unordered, as_ids, parsed
 from bilsh.engines.filters import Filter
 from bilsh.engines.milvus_server import Place, connected, failed, released
 from bilsh.engines.spec import Capabilities, CodeSpec
@@ -46,7 +46,7 @@ MAX_NAME = 2048
 """Longest key of a row of it."""
 
 
-class MilvusCollection(Collection):
+class MilvusCollection(Unordered):
     """A collection with the fields id, code, metadata (JSON, for filters) and note (the metadata's text)."""
 
     def __init__(
@@ -171,12 +171,6 @@ class MilvusCollection(Collection):
             ]
 
         return fetch
-
-    def _nearest(self, codes: Codes, k: int, where: Filter | None, most: int, exact: bool) -> list[Found]:
-        return ties.nearest(self._lists(where), codes, k, most)
-
-    def _within(self, codes: Codes, radius: int, where: Filter | None, most: int) -> list[Found]:
-        return ties.within(self._lists(where), codes, radius, most)
 
     # -- the rest ----------------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ def _sentence(text: str, place: Place) -> str:
         return (
             f"Milvus at {place.server} refuses this user: wrong password or unknown user. Check the address."
         )
-    if "connect" in text.lower() or "unavailable" in text.lower() or "deadline" in text.lower():
+    if any(word in text.lower() for word in ("connect", "unavailable", "deadline", "timeout")):
         return (
             f"no Milvus answers at {place.server}, or it went away. Start it, or check the address; what was flushed "
             "is safe."
@@ -92,7 +92,9 @@ def connected(place: Place) -> tuple[Any, Any, str]:
     """The client library, a client that is connected, and the server's version; see :func:`released`."""
     pymilvus = optional("pymilvus", PURPOSE)
     # What it logs on its own is said once more by the error that it raises.
-    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "pymilvus":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     with failed(place):
         shared = _CLIENTS.get((place.uri, place.token))
         client = (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ from bilsh.codes import Codes
 from bilsh.engines import ties
 from bilsh.engines.addresses import Address
 from bilsh.engines.base import Collection, Found, Ids, Mode
-from bilsh.engines.filters import Filter
+from bilsh.engines.filters import Filter, as_filter
+from bilsh.engines.notes import read_note, write_note
 from bilsh.engines.spec import Capabilities, CodeSpec
 from bilsh.errors import DataNotFoundError, InvalidInputError
-from bilsh.files import replace_file
 from bilsh.search.results import Matches, Neighbors
 from bilsh.store import Store
 from bilsh.store.ids import as_names
@@ -112,6 +111,8 @@ class StoreCollection(Collection):
         """Find the neighbours of each query, see :meth:`bilsh.Store.search`."""
         if not exact:
             return super().search(Q, k, exact=exact, **settings)
+        if isinstance(settings.get("where"), str | bytes | Mapping):
+            as_filter(settings["where"], self.id_kind, self.capabilities.filter, "a store")  # refuses it
         found: Neighbors | Matches = self.store.search(Q, k, **settings)
         if self.id_kind != "str" or settings.get("rerank", False) is not False:
             return found
@@ -131,22 +132,11 @@ class StoreCollection(Collection):
 
     def remembered(self, name: str) -> Any:
         """Return what was remembered."""
-        return self._memory().get(name)
+        return read_note(self.store.path / NOTES, name)
 
     def remember(self, name: str, value: Any) -> None:
-        """Keep a small value in a file of its own beside the segments."""
-        memory = self._memory()
-        memory[name] = value
-        if value is None:
-            del memory[name]
-        with replace_file(self.store.path / NOTES) as file:
-            file.write(json.dumps(memory).encode())
-
-    def _memory(self) -> dict[str, Any]:
-        try:
-            return dict(json.loads((self.store.path / NOTES).read_bytes()))
-        except FileNotFoundError:
-            return {}
+        """Keep a small value in a file beside the segments."""
+        write_note(self.store.path / NOTES, name, value)
 
     def flush(self) -> None:
         """Do nothing: what a store's call returned from is durable."""

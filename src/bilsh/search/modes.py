@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from time import perf_counter
 from typing import Any
 
@@ -271,7 +272,7 @@ def reranked(
             f"rerank must hold the vector of every id, rerank[id]; ids reach {ids.max()}, it has {len(given)} rows."
         )
     start = perf_counter()
-    queries = query.vectors.astype(np.float64).reshape(len(ids), -1)
+    queries = query.vectors.astype(np.float64).reshape(len(ids), prod(query.vectors.shape[1:]))
     exact = np.empty(ids.shape)
     for number, (vector, row) in enumerate(zip(queries, ids, strict=True)):
         if not len(row):

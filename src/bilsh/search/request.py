@@ -67,10 +67,13 @@ class Request:
             check_integer("radius", self.radius, minimum=0)
         if self.candidates is not None:
             check_integer("candidates", self.candidates, minimum=1)
-        if not isinstance(self.rerank, bool | np.bool_ | np.ndarray):
-            raise InvalidTypeError(
-                f"rerank must be True, False, or an array of vectors by id; got {type(self.rerank).__name__}."
-            )
+        if not isinstance(self.rerank, bool | np.bool_):
+            array = isinstance(self.rerank, np.ndarray)
+            if not array or not self.rerank.ndim or self.rerank.dtype.kind not in "biuf":
+                got = f"dtype {self.rerank.dtype}" if array else type(self.rerank).__name__
+                raise InvalidTypeError(
+                    f"rerank must be True, False, or an array of vectors by id; got {got}."
+                )
         if self.radius is not None and self.mode not in ("auto", "hamming"):
             raise InvalidInputError(
                 f"a radius counts differing bits, by a full scan: leave mode at 'auto' or 'hamming'; got {self.mode!r}."

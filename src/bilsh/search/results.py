@@ -144,6 +144,11 @@ class _Found:
         """Intervals of the similarities."""
         return None
 
+    @property
+    def per_pair(self) -> bool:
+        """Whether intervals are only those of pairs, for want of a sample: too narrow for hits."""
+        return False
+
     def explain(self) -> Explanation | None:
         """How the search went: mode and why, survivors, bytes and time of each stage. None for plain scans."""
         return self.explanation
@@ -249,6 +254,11 @@ class Neighbors(_Found):
         """What `similarity` is: "cosine" of angle codes, "kernel" of kernel codes; None where there is none."""
         return None if self.evidence is None else self.evidence.similarity
 
+    @property
+    def per_pair(self) -> bool:
+        """Whether intervals are only those of pairs, for want of a sample: too narrow for hits."""
+        return isinstance(self.evidence, Evidence) and self.evidence.per_pair
+
     @cached_property
     def _told(self) -> Estimate | DistanceEstimate | None:
         if self.evidence is None or self.quantity is None:
@@ -324,6 +334,11 @@ class Matches(_Found):
         """What `similarity` is, see :class:`Neighbors`."""
         return self.evidence[0].similarity if self.evidence else None
 
+    @property
+    def per_pair(self) -> bool:
+        """Whether intervals are only those of pairs, see :class:`Neighbors`."""
+        return any(one.per_pair for one in self.evidence or ())
+
     @cached_property
     def _told(self) -> list[Estimate] | None:
         if self.evidence is None:
@@ -387,4 +402,6 @@ def _repr(title: str, found: _Found) -> str:
             lines.append(f"          ... {len(hits) - SHOWN} more")
     if len(found) > 3:
         lines.append(f"  ... {len(found) - 3} more queries")
+    if found.per_pair:
+        lines.append("  intervals are those of pairs, too narrow for hits: see explain()")
     return "\n".join(lines)

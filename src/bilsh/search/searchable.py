@@ -21,6 +21,7 @@ from bilsh.search.promise import Trial
 from bilsh.search.request import Mode, Request
 from bilsh.search.results import Matches, Neighbors
 from bilsh.search.scan import Ids, Memory, Segment
+from bilsh.validation import gone
 
 if TYPE_CHECKING:
     from bilsh.search.background import Background
@@ -192,6 +193,9 @@ class Searchable(ABC):
         where: Any = None, candidates: int | None = None, rerank: bool | NDArray[Any] = False,
         confidence: float = 0.95, n_jobs: int | None = None,
     ) -> Matches: ...  # fmt: skip
+    @gone(
+        similarity="hits.similarity is the cosine or the kernel; hits.estimate(of=...) says it in other words."
+    )
     def search(
         self,
         Q: Any = None,

@@ -6,7 +6,7 @@ it, for it changes no item: a search without it finds the same, and says less of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,8 +42,8 @@ class Intervals:
         calibrated; the latter by halves, each calibrated on the other.
     """
 
-    by_distance: HitSample
-    by_score: HitSample
+    by_distance: HitSample = field(repr=False)
+    by_score: HitSample = field(repr=False)
     queries: int
     items: int
     given: bool

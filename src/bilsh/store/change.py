@@ -21,7 +21,7 @@ from bilsh.store.merge import to_merge, write_segment
 from bilsh.store.rows import Layout, RowSet, joined, make_rows
 from bilsh.store.sections import FileRef, SectionFile, SectionWriter
 from bilsh.store.segment import Segment
-from bilsh.store.snapshot import Snapshot, locate, open_file
+from bilsh.store.snapshot import Snapshot, locate
 from bilsh.store.tail import Tail
 from bilsh.store.writer import Writer
 from bilsh.types import Progress
@@ -181,7 +181,7 @@ class Change:
         )
         tail = Tail(ready.ref, self._layout, version, ready.records, 0, ready.end) if ready else None
         snapshot = Snapshot(manifest, manifest, self._base.encoder, segments, deletes, tail, calibration)
-        self._writer.commit(manifest, base=base, seen=self._base.tail)
+        self._writer.commit(manifest, base=base)
         self._writer.use_log(ready)
         return snapshot
 
@@ -299,7 +299,7 @@ class Change:
         return Segment(self._open(ref, b"SEGM"), ref, self._layout, None)
 
     def _open(self, ref: FileRef, kind: bytes) -> SectionFile:
-        return open_file(self._writer.directory, ref, kind, self._layout.fingerprint, self._use_map)
+        return self._writer.open_made(ref, kind, self._layout.fingerprint, self._use_map)
 
     def _merge(self, numbers: list[int], more: Sequence[RowSet] = ()) -> None:
         alive = [self._segments[i] for i in numbers if self._segments[i].n_alive]

@@ -25,6 +25,8 @@ from bilsh.errors import CorruptStoreError, StoreBusyError
 from bilsh.files import flush
 
 Bytes = bytes | bytearray | memoryview
+CLAIM_AT = 64
+"""Where a writer's claim lies in the lock file, behind the hint."""
 
 
 class _Descriptor:
@@ -123,7 +125,11 @@ class OpenFile(_Descriptor):
 
 
 class Lock(_Descriptor):
-    """The writer's lock. Its file also carries a hint of the newest version, see :meth:`note`."""
+    """The writer's lock. Its file carries a hint of the newest version, see :meth:`note`, and a claim behind it.
+
+    The claim is a random number that every writer writes before it reads anything. Where locks are not shared, the
+    last to come has the store: what others look at after they wrote tells them that they have lost it.
+    """
 
     _UNLOCK = fcntl.LOCK_UN
 
@@ -132,15 +138,24 @@ class Lock(_Descriptor):
         self._owner = os.getpid()
         mine = os.fstat(fd)
         self._inode = mine.st_dev, mine.st_ino
+        self._is_ours = _is_ours(fd, mine)
+        self._claim = b"bilsh writer %s\n" % secrets.token_hex(8).encode() if self._is_ours else b""
+        try:
+            os.pwrite(fd, self._claim, CLAIM_AT)
+        except OSError:
+            self._claim = b""  # a full disk: the lock alone must do
 
     def note(self, data: bytes) -> None:
         """Overwrite the hint. It is not synced: it may lag behind the truth, never run ahead of it."""
-        os.pwrite(self._fd, data, 0)
+        if self._is_ours:
+            os.pwrite(self._fd, data, 0)
 
     def is_held(self) -> bool:
-        """Whether the locked file still has its name: a lock without one keeps nobody out."""
+        """Whether the locked file still has its name, and no other writer has claimed it since."""
         named = self._directory.stat(self._name)
-        return named is not None and (named.st_dev, named.st_ino) == self._inode
+        if named is None or (named.st_dev, named.st_ino) != self._inode:
+            return False
+        return os.pread(self._fd, len(self._claim), CLAIM_AT) == self._claim
 
     def release(self) -> None:
         """Let another writer in, also while forked children still have the file open; safe to call twice."""
@@ -152,6 +167,11 @@ class Lock(_Descriptor):
 
     def __del__(self) -> None:
         self.release()
+
+
+def _is_ours(fd: int, found: os.stat_result) -> bool:
+    """Whether a lock file may be written to: not where it is another name of a foreign file."""
+    return found.st_nlink == 1 or os.pread(fd, 6, 0) in (b"", b"bilsh ")
 
 
 class Directory(_Descriptor):

@@ -14,6 +14,7 @@ from bilsh.encoders.coder import Coder
 from bilsh.errors import IncompatibleCodesError, InvalidInputError, InvalidTypeError
 from bilsh.store.manifest import Manifest, VectorKind
 from bilsh.store.rows import MAX_METADATA_BYTES
+from bilsh.validation import refuse_masked
 
 CHUNK_BYTES = 32 << 20
 UNCHECKED = "unchecked"
@@ -159,10 +160,7 @@ def _checked(batch: Batch, name: str) -> Batch:
 
 
 def _array(name: str, values: Any) -> Any:
-    if isinstance(values, np.ma.MaskedArray):
-        raise InvalidTypeError(
-            f"{name} is a masked array; masked values cannot be stored. Fill them, or keep the rows without."
-        )
+    refuse_masked(name, values)
     try:
         return values if hasattr(values, "shape") else np.asarray(values)
     except (ValueError, TypeError) as error:

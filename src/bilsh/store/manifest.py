@@ -65,9 +65,13 @@ class Manifest:
         return {self.encoder.file, *(segment.file for segment in self.segments)} | others
 
 
+LAST_SECOND = 253_402_300_799
+"""The last of the year 9999; calendars end there."""
+
+
 def seconds() -> int:
-    """Time for a manifest; a clock before 1970 says 0, the least that can be read back."""
-    return max(0, int(time.time()))
+    """Time for a manifest; a clock before 1970 says 0, one after the year 9999 its last second."""
+    return int(min(max(0.0, time.time()), LAST_SECOND))
 
 
 def manifest_name(version: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError, DataNotFoundError
-from bilsh.store.files import Directory, Disk
+from bilsh.store.files import CLAIM_AT, Directory, Disk
 from bilsh.store.ids import Names
 from bilsh.store.log import read_log
 from bilsh.store.manifest import (
@@ -137,7 +137,7 @@ def read_hint(directory: Directory) -> Note:
         file = directory.open(LOCK_NAME)
     except FileNotFoundError:
         return Note()
-    data = file.read_at(0, 80)
+    data = file.read_at(0, CLAIM_AT).rstrip(b"\0")
     file.close()
     old, match = _OLD_NOTE.fullmatch(data), _NOTE.fullmatch(data)
     if old and int(old[1]) + int(old[2]) == MAX_VERSION:

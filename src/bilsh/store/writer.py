@@ -6,8 +6,9 @@ newest manifest is whole and all it names is on the medium, so a crash at any po
 before or the version after.
 
 The lock keeps other writers out, but nothing rests on it alone: locks can be removed, and some file systems do
-not share them. A commit goes ahead only if the newest version in the directory is the one it is based on, and
-tidying touches nothing when there is a version that this writer does not know.
+not share them. A commit goes ahead only if the newest version in the directory is the one it is based on and the
+lock is still claimed by this writer; both are looked at again before it is acknowledged. Tidying lists the
+directory first and looks at the claim then, so that it removes no file of a writer who came later.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 
 from bilsh.errors import BilshError, CorruptStoreError, InvalidInputError, StoreBusyError
 from bilsh.store.files import Directory, SyncFailed, sync
-from bilsh.store.log import LogWriter, Record, read_log
+from bilsh.store.log import LogWriter, Record
 from bilsh.store.manifest import (
     MAX_VERSION,
     Manifest,
@@ -30,11 +31,19 @@ from bilsh.store.manifest import (
     manifest_name,
 )
 from bilsh.store.rows import Layout
-from bilsh.store.snapshot import LOCK_NAME, RESERVE_NAME, hint, read_manifest, versions_among
+from bilsh.store.sections import FileRef, SectionFile
+from bilsh.store.snapshot import LOCK_NAME, RESERVE_NAME, hint, open_file, read_manifest, versions_among
 from bilsh.store.tail import Tail, TailIndex
 
 RESERVE_BYTES = 64 << 10
 """Bytes of the reserve of a small store."""
+
+
+def vanished(name: str) -> StoreBusyError:
+    """Make the error of a change whose own files are gone."""
+    return StoreBusyError(
+        f"{name} was removed while this change was made; another writer seems to be there. Reopen the store."
+    )
 
 
 class Writer:
@@ -79,6 +88,13 @@ class Writer:
     def named(self) -> int:
         """Return how many files the running change has named."""
         return len(self._made)
+
+    def open_made(self, ref: FileRef, kind: bytes, fingerprint: str, use_map: bool) -> SectionFile:
+        """Open a file that the running change has made."""
+        try:
+            return open_file(self.directory, ref, kind, fingerprint, use_map)
+        except FileNotFoundError:
+            raise vanished(ref.file) from None
 
     def forget(self, name: str) -> None:
         """Take a name off the list of files to remove or to find again: it has served."""
@@ -175,14 +191,13 @@ class Writer:
             raise SyncFailed(
                 error.errno, error.strerror, str(self.directory.path / self._log.ref.file)
             ) from error
-        # Looked at again: a writer that came in between has not seen this record, so it is not acknowledged.
-        self._check_base(base)
+        self._confirm(base)
         self._index.apply(record)
         self._failed = None
         with contextlib.suppress(OSError):
             self._lock.note(hint(record.version, base, self.directory.identity()))
 
-    def commit(self, manifest: Manifest, *, base: int, seen: Tail | None = None) -> None:
+    def commit(self, manifest: Manifest, *, base: int) -> None:
         """Make `manifest` the newest version; when this returns, it survives power loss.
 
         Parameters
@@ -190,8 +205,6 @@ class Writer:
         manifest : Manifest
         base : int
             Version of the manifest that must still be the newest.
-        seen : Tail or None
-            What was seen of its log; it must not have grown.
         """
         name, data = manifest_name(manifest.version), encode_manifest(manifest)
         try:
@@ -206,7 +219,6 @@ class Writer:
             file.write(data)
             sync(file)
         self._check_base(base)
-        self._check_log(seen)
         # Until the directory is synced the version may or may not exist, also when a signal interrupts here.
         self._failed = "interrupted while committing"
         try:
@@ -214,9 +226,13 @@ class Writer:
         except FileExistsError:
             self._failed = None
             raise StoreBusyError(f"another writer made {name} first. Reopen the store.") from None
+        except FileNotFoundError:
+            self._failed = None
+            raise vanished(temporary) from None
         except OSError as error:
             raise SyncFailed(error.errno, error.strerror, error.filename) from error
         self._sync_directory()
+        self._confirm(manifest.version, manifest.files())
         self._made, self._failed = [], None
         # From here on the version stands; the note and the tidying may fail without harm.
         with contextlib.suppress(OSError):
@@ -224,11 +240,22 @@ class Writer:
         self.discard([temporary])
         self.tidy(manifest)
 
+    def _confirm(self, newest: int, files: frozenset[str] | set[str] = frozenset()) -> None:
+        """Look again before a change is acknowledged: a writer that came in between may not have seen it."""
+        try:
+            if files.difference(self.directory.list()):
+                self.discard([manifest_name(newest)])  # nobody could open it
+            self._check_base(newest)
+        except StoreBusyError as error:
+            raise StoreBusyError(f"{error} Whether this change is stored shows then.") from None
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, error.filename) from error
+
     def _check_base(self, base: int) -> None:
         """Refuse to commit where another writer has been."""
         if not self._lock.is_held():
             raise StoreBusyError(
-                f"the lock file of {self.directory.path} was removed or replaced, so another writer may be there. "
+                f"the lock file of {self.directory.path} was removed, replaced or claimed by another writer. "
                 "Reopen the store."
             )
         names = self.directory.list()
@@ -240,37 +267,21 @@ class Writer:
             )
         gone = set(self._made).difference(names)
         if gone:
-            raise StoreBusyError(
-                f"{min(gone)} was removed while this change was made; another writer seems to be there. "
-                "Reopen the store."
-            )
-
-    def _check_log(self, seen: Tail | None) -> None:
-        """Refuse to commit where another writer has appended to the log of the base."""
-        if seen is None or self._owns(seen):
-            return
-        try:
-            file = self.directory.open(seen.ref.file)
-        except FileNotFoundError:
-            return  # a backup: the log stays behind, its rows come along
-        if len(read_log(file, seen.ref, seen.layout, seen.base).records) != seen.count:
-            raise StoreBusyError(
-                f"another writer was first: {seen.ref.file} has grown since it was read. "
-                "Reopen the store and repeat the change."
-            )
+            raise vanished(min(gone))
 
     def tidy(self, newest: Manifest) -> None:
         """Remove what neither the newest version nor the one before it needs, leftovers of crashes too."""
         with contextlib.suppress(OSError):
-            versions = versions_among(self.directory.list())
-            if not versions or versions[-1] != newest.version or not self._lock.is_held():
+            names = self.directory.list()
+            versions = versions_among(names)
+            if not versions or versions[-1] != newest.version:
                 return  # what a version that is not known here needs is not known either
             keep = newest.files()
             if len(versions) > 1:
                 # A damaged one raises: not knowing what it needs, keep all until it is no longer one of the last two.
                 keep |= read_manifest(self.directory, versions[-2]).files()
-            self.discard([manifest_name(v) for v in versions[:-2]])
-            self.discard([n for n in self.directory.list() if is_own_file(n) and n not in keep])
+            if not self._discard_listed(names, versions[:-2], keep):
+                return
             self._keep_reserve(sum(segment.rows for segment in newest.segments))
 
     def _keep_reserve(self, rows: int) -> None:
@@ -289,11 +300,22 @@ class Writer:
         """Give up the reserve, and what only versions before the newest need."""
         self.discard([RESERVE_NAME])
         with contextlib.suppress(OSError):
-            versions = versions_among(self.directory.list())
-            if versions and self._lock.is_held():
+            names = self.directory.list()
+            versions = versions_among(names)
+            if versions:
                 keep = read_manifest(self.directory, versions[-1]).files()
-                self.discard([manifest_name(v) for v in versions[:-1]])
-                self.discard([n for n in self.directory.list() if is_own_file(n) and n not in keep])
+                self._discard_listed(names, versions[:-1], keep)
+
+    def _discard_listed(self, names: list[str], versions: list[int], keep: set[str]) -> bool:
+        """Remove these versions, and of these files those not to keep; not at all where another writer has come.
+
+        The claim is looked at after the files were listed: who comes later made none of them.
+        """
+        if not self._lock.is_held():
+            return False
+        self.discard([manifest_name(v) for v in versions])
+        self.discard([name for name in names if is_own_file(name) and name not in keep])
+        return True
 
     def discard(self, names: list[str]) -> None:
         """Remove files as far as that works; what stays is tidied later."""

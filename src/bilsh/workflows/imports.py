@@ -112,6 +112,11 @@ def import_codes(
             raise InvalidInputError(f"{path} holds {source.rows:,} codes, {ids} has {len(named):,} ids.")
         if not source.rows:
             raise InvalidInputError(f"{path} holds no codes.")
+        if source.record and given and source.record.get("fingerprint") != given.fingerprint:
+            raise CorruptExportError(
+                f"{path} and {made_by} do not belong together: the codes were made by another encoder, or one of the "
+                "files is damaged. Export the store again."
+            )
         batches = _checked(source, path, named, progress)
         notes = (
             []
@@ -184,15 +189,18 @@ def _checked(source: CodeFile, path: Path, named: Any, say: Progress) -> Iterato
     """Pass batches on and compare their digests at the end, before the transaction is committed."""
     digest, done = Digest(), 0
     say("importing", 0, source.rows)
+    # An export of items without metadata has no column for it, but its digest.
+    has_notes = source.record is not None and "metadata" in source.record["sha256"]
     for batch in source.batches:
         stop = done + len(batch.X)
-        digest.update(batch.ids, batch.X, batch.vectors, batch.metadata)
+        notes = [None] * len(batch.X) if batch.metadata is None and has_notes else batch.metadata
+        digest.update(batch.ids, batch.X, batch.vectors, notes)
         ids = batch.ids if named is None else named[done:stop]
         yield Batch(batch.X, ids, batch.metadata, batch.vectors)
         done = stop
         say("importing", done, source.rows)
     if source.record is not None:
-        compare(source.record, done, digest, path)
+        compare(source.record, done, digest, path, renamed=named is not None)
 
 
 def _recipe_beside(beside: Companions) -> Recipe | None:
@@ -333,6 +341,8 @@ def _ready(batch: Any, columns: list[str], path: Path) -> Batch:
         raise InvalidInputError(f"column `code` of {path} has codes of different lengths.")
     codes = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
     ids = batch.column("id").to_pylist() if "id" in columns else None
+    if ids and isinstance(ids[0], int) and max(ids) >= 1 << 63:
+        raise InvalidInputError(f"column `id` of {path} reaches {max(ids)}; ids must fit int64.")
     vectors = None
     if "vector" in columns:
         values = [len(row) for row in batch.column("vector").to_pylist()]
@@ -344,7 +354,7 @@ def _ready(batch: Any, columns: list[str], path: Path) -> Batch:
         try:
             texts = batch.column("metadata").to_pylist()
             notes = [None if text is None else json.loads(text) for text in texts]
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInputError(f"column `metadata` of {path} is not JSON ({error}).") from None
     return Batch(codes, ids, notes, vectors)
 
