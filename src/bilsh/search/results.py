@@ -126,6 +126,7 @@ class _Found:
     ids: Any
     distances: Any
     exact: Any
+    evidence: Any
     explanation: Explanation | None
     notes: Callable[[NDArray[Any]], list[Any]] | None
 
@@ -147,7 +148,8 @@ class _Found:
     @property
     def per_pair(self) -> bool:
         """Whether intervals are only those of pairs, for want of a sample: too narrow for hits."""
-        return False
+        seen = self.evidence if isinstance(self.evidence, list) else [self.evidence]
+        return any(isinstance(one, Evidence) and one.per_pair for one in seen)
 
     def explain(self) -> Explanation | None:
         """How the search went: mode and why, survivors, bytes and time of each stage. None for plain scans."""
@@ -254,11 +256,6 @@ class Neighbors(_Found):
         """What `similarity` is: "cosine" of angle codes, "kernel" of kernel codes; None where there is none."""
         return None if self.evidence is None else self.evidence.similarity
 
-    @property
-    def per_pair(self) -> bool:
-        """Whether intervals are only those of pairs, for want of a sample: too narrow for hits."""
-        return isinstance(self.evidence, Evidence) and self.evidence.per_pair
-
     @cached_property
     def _told(self) -> Estimate | DistanceEstimate | None:
         if self.evidence is None or self.quantity is None:
@@ -333,11 +330,6 @@ class Matches(_Found):
     def quantity(self) -> str | None:
         """What `similarity` is, see :class:`Neighbors`."""
         return self.evidence[0].similarity if self.evidence else None
-
-    @property
-    def per_pair(self) -> bool:
-        """Whether intervals are only those of pairs, see :class:`Neighbors`."""
-        return any(one.per_pair for one in self.evidence or ())
 
     @cached_property
     def _told(self) -> list[Estimate] | None:
