@@ -1,15 +1,17 @@
-// Differing bits with AVX-512's population count: one row, eight short rows, and rows packed for many queries.
+// Differing bits with AVX-512's population count: one row, some short rows, and rows packed for many queries.
 #pragma once
 
 #include <immintrin.h>
 
 #include "count_words.h"
+#include "simd_avx512.h"
 
 namespace bilsh::BILSH_LEVEL {
 namespace {
 
 using std::int32_t;
 using std::size_t;
+using std::uint32_t;
 using std::uint64_t;
 using std::uint8_t;
 
@@ -33,32 +35,54 @@ inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
         _mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]), _mm512_add_epi64(sum[2], sum[3]))));
 }
 
-// Distances of the first rows to one query, if they are short; returns how many. Eight rows share the sums across lanes:
-// pairs share a register (counts stay below 2^32), then come three rounds of halving.
+// Counts of eight registers, each of eight words: pairs share a register (counts stay below 2^32), then two rounds of
+// halving leave a sum for each half register. Lane by lane: the first halves of 0..3, the second halves, those of 4..7.
+inline __m512i sum_halves(const __m512i (&count)[8]) {
+    __m512i pair[4], four[2];
+    for (int i = 0; i < 4; ++i) pair[i] = _mm512_or_si512(count[2 * i], _mm512_slli_epi64(count[2 * i + 1], 32));
+    for (int i = 0; i < 2; ++i)
+        four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(pair[2 * i], pair[2 * i + 1]),
+                                   _mm512_unpackhi_epi64(pair[2 * i], pair[2 * i + 1]));
+    return _mm512_add_epi32(_mm512_shuffle_i64x2(four[0], four[1], 0x88), _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
+}
+
+// Rows of 32 bytes one after the other: a register holds two.
+inline size_t half_register_tile(const uint8_t* rows, size_t n_rows, const uint8_t* query, int32_t* out, bool add) {
+    const __m512i both = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(query)));
+    const __m512i order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+    size_t r = 0;
+    for (; r + 16 <= n_rows; r += 16) {
+        __m512i count[8];
+        for (int i = 0; i < 8; ++i)
+            count[i] = _mm512_popcnt_epi64(_mm512_xor_si512(both, _mm512_loadu_si512(rows + 32 * r + 64 * i)));
+        const __m512i all = _mm512_permutexvar_epi32(order, sum_halves(count));
+        _mm512_storeu_si512(out + r, add ? _mm512_add_epi32(all, _mm512_loadu_si512(out + r)) : all);
+    }
+    return r;
+}
+
+// Distances of the first rows to one query, if they are short; returns how many. Eight rows share the sums across lanes.
 inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes,
                          int32_t* out, bool add) {
     if (n_bytes > 128) return 0;
+    if (n_bytes == 32 && row_stride == 32) return half_register_tile(rows, n_rows, query, out, add);
     const size_t whole = n_bytes / 64 * 64;
     const __mmask64 mask = whole < n_bytes ? ~uint64_t{0} >> (64 - (n_bytes - whole)) : 0;
     const __m512i last = _mm512_maskz_loadu_epi8(mask, query + whole);
     size_t r = 0;
     for (; r + 8 <= n_rows; r += 8) {
         const uint8_t* row = rows + r * row_stride;
-        __m512i sum[8], pair[4], four[2];
-        for (int i = 0; i < 8; ++i) sum[i] = _mm512_setzero_si512();
+        __m512i count[8];
+        for (int i = 0; i < 8; ++i) count[i] = _mm512_setzero_si512();
         for (size_t j = 0; j < whole; j += 64) {
             const __m512i part = _mm512_loadu_si512(query + j);
-            for (int i = 0; i < 8; ++i) sum[i] = add_differing(sum[i], part, _mm512_loadu_si512(row + i * row_stride + j));
+            for (int i = 0; i < 8; ++i)
+                count[i] = add_differing(count[i], part, _mm512_loadu_si512(row + i * row_stride + j));
         }
         if (mask != 0)
             for (int i = 0; i < 8; ++i)
-                sum[i] = add_differing(sum[i], last, _mm512_maskz_loadu_epi8(mask, row + i * row_stride + whole));
-        for (int i = 0; i < 4; ++i) pair[i] = _mm512_or_si512(sum[2 * i], _mm512_slli_epi64(sum[2 * i + 1], 32));
-        for (int i = 0; i < 2; ++i)
-            four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(pair[2 * i], pair[2 * i + 1]),
-                                       _mm512_unpackhi_epi64(pair[2 * i], pair[2 * i + 1]));
-        const __m512i half =
-            _mm512_add_epi32(_mm512_shuffle_i64x2(four[0], four[1], 0x88), _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
+                count[i] = add_differing(count[i], last, _mm512_maskz_loadu_epi8(mask, row + i * row_stride + whole));
+        const __m512i half = sum_halves(count);
         const __m512i both = _mm512_add_epi32(half, _mm512_shuffle_i64x2(half, half, 0xb1));  // in lanes 0 and 2
         const __m256i all = _mm512_castsi512_si256(_mm512_shuffle_i64x2(both, both, 0x08));
         __m256i* target = reinterpret_cast<__m256i*>(out + r);
@@ -67,79 +91,61 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
     return r;
 }
 
-// Eight registers of eight words, transposed.
-inline void transpose_words(__m512i (&x)[8]) {
-    __m512i y[8], z[8];
-    for (int i = 0; i < 8; i += 2) {
-        y[i] = _mm512_unpacklo_epi64(x[i], x[i + 1]);
-        y[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 1]);
-    }
-    for (int i = 0; i < 2; ++i) {
-        z[i] = _mm512_shuffle_i64x2(y[i], y[i + 2], 0x88);
-        z[i + 2] = _mm512_shuffle_i64x2(y[i], y[i + 2], 0xdd);
-        z[i + 4] = _mm512_shuffle_i64x2(y[i + 4], y[i + 6], 0x88);
-        z[i + 6] = _mm512_shuffle_i64x2(y[i + 4], y[i + 6], 0xdd);
-    }
-    for (int i = 0; i < 4; ++i) {
-        x[i] = _mm512_shuffle_i64x2(z[i], z[i + 4], 0x88);
-        x[i + 4] = _mm512_shuffle_i64x2(z[i], z[i + 4], 0xdd);
-    }
-}
-
-// Eight rows side by side, word by word: a register holds one word of each, and no sum across lanes is left at the end.
-constexpr PackedLayout packed_layout = {8, 8, 1};
+// Sixteen rows side by side, four bytes of each: a register holds a part of all, and no sum across lanes is left at the end.
+constexpr PackedLayout packed_layout = {16, 4, 1};
 
 void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes, uint8_t* packed) {
-    uint64_t* out = reinterpret_cast<uint64_t*>(packed);
-    const size_t words = (n_bytes + 7) / 8;
-    for (size_t r = 0; r < n_rows; r += 8, out += 8 * words)
+    uint32_t* out = reinterpret_cast<uint32_t*>(packed);
+    const size_t words = (n_bytes + 3) / 4;
+    for (size_t r = 0; r < n_rows; r += 16, out += 16 * words)
         for (size_t j = 0; j < n_bytes; j += 64) {
             const size_t left = n_bytes - j < 64 ? n_bytes - j : 64;
             const __mmask64 mask = ~uint64_t{0} >> (64 - left);
-            __m512i x[8];
-            for (int i = 0; i < 8; ++i) x[i] = _mm512_maskz_loadu_epi8(mask, rows + (r + i) * row_stride + j);
-            transpose_words(x);
-            for (size_t i = 0; i < (left + 7) / 8; ++i) _mm512_store_si512(out + j + 8 * i, x[i]);
+            __m512i x[16];
+            for (int i = 0; i < 16; ++i) x[i] = _mm512_maskz_loadu_epi8(mask, rows + (r + i) * row_stride + j);
+            transpose(x);
+            for (size_t i = 0; i < 16; ++i)
+                if (4 * i < left) _mm512_store_si512(out + 4 * j + 16 * i, x[i]);
         }
 }
 
-// G groups of eight rows against Q queries.
+// G groups of sixteen rows against Q queries.
 template <int G, int Q>
-inline void micro_packed(const uint64_t* packed, size_t words, const uint8_t* queries, size_t query_stride,
+inline void micro_packed(const uint32_t* packed, size_t words, const uint8_t* queries, size_t query_stride,
                          size_t n_bytes, int32_t* out, size_t out_stride, bool add) {
     __m512i acc[Q][G];
     for (int q = 0; q < Q; ++q)
         for (int g = 0; g < G; ++g) acc[q][g] = _mm512_setzero_si512();
     const auto step = [&](size_t j, size_t n) __attribute__((always_inline)) {
         __m512i row[G];
-        for (int g = 0; g < G; ++g) row[g] = _mm512_load_si512(packed + 8 * (g * words + j));
+        for (int g = 0; g < G; ++g) row[g] = _mm512_load_si512(packed + 16 * (g * words + j));
         for (int q = 0; q < Q; ++q) {
-            const uint64_t word = load_word(queries + q * query_stride + 8 * j, n);
-            const __m512i query = _mm512_set1_epi64(static_cast<long long>(word));
-            for (int g = 0; g < G; ++g) acc[q][g] = add_differing(acc[q][g], row[g], query);
+            uint32_t word = 0;
+            __builtin_memcpy(&word, queries + q * query_stride + 4 * j, n);
+            const __m512i query = _mm512_set1_epi32(static_cast<int>(word));
+            for (int g = 0; g < G; ++g)
+                acc[q][g] = _mm512_add_epi32(acc[q][g], _mm512_popcnt_epi32(_mm512_xor_si512(row[g], query)));
         }
     };
-    const size_t whole = n_bytes / 8;
-    for (size_t j = 0; j < whole; ++j) step(j, 8);
-    if (whole < words) step(whole, n_bytes % 8);
+    const size_t whole = n_bytes / 4;
+    for (size_t j = 0; j < whole; ++j) step(j, 4);
+    if (whole < words) step(whole, n_bytes % 4);
     for (int q = 0; q < Q; ++q)
         for (int g = 0; g < G; ++g) {
-            __m256i* target = reinterpret_cast<__m256i*>(out + q * out_stride + 8 * g);
-            const __m256i sums = _mm512_cvtepi64_epi32(acc[q][g]);
-            _mm256_storeu_si256(target, add ? _mm256_add_epi32(sums, _mm256_loadu_si256(target)) : sums);
+            int32_t* target = out + q * out_stride + 16 * g;
+            _mm512_storeu_si512(target, add ? _mm512_add_epi32(acc[q][g], _mm512_loadu_si512(target)) : acc[q][g]);
         }
 }
 
 template <int Q>
 void strip_packed(const uint8_t* packed, size_t n_rows, const uint8_t* queries, size_t query_stride, size_t n_bytes,
                   int32_t* out, size_t out_stride, bool add) {
-    const uint64_t* from = reinterpret_cast<const uint64_t*>(packed);
-    const size_t words = (n_bytes + 7) / 8;
+    const uint32_t* from = reinterpret_cast<const uint32_t*>(packed);
+    const size_t words = (n_bytes + 3) / 4;
     size_t r = 0;
     for (; r + 32 <= n_rows; r += 32)
-        micro_packed<4, Q>(from + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
-    for (; r < n_rows; r += 8)
-        micro_packed<1, Q>(from + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
+        micro_packed<2, Q>(from + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
+    if (r < n_rows) micro_packed<1, Q>(from + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void in_batches(const Kernels& kernels, const Queries& queries, std::size_t at_m
         use(start, Queries{queries.at(start), std::min(batch, queries.n - start), queries.bytes});
 }
 
-// Calls close(query, row, distance) for every living row whose distance is at most limit(query, first row of the block).
+// Calls close(query, row, distance) for every living row whose distance is at most limit(query).
 template <class Limit, class Close>
 void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row,
           std::size_t row_end, std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
@@ -47,8 +47,8 @@ void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set,
                 // While little is known much is close, so the limit is asked again soon.
                 for (std::size_t begin = 0, end; begin < n_rows; begin = end) {
                     end = row == 0 ? std::min(2 * begin + 64, n_rows) : n_rows;
-                    const std::size_t found = kernels.hamming.select(values + begin, end - begin, limit(first + q, row + begin),
-                                                                     chosen.data());
+                    const std::size_t found =
+                        kernels.hamming.select(values + begin, end - begin, limit(first + q), chosen.data());
                     for (std::size_t i = 0; i < found; ++i) {
                         const std::size_t at = begin + chosen[i];
                         if (set.is_alive(row + at)) close(first + q, row + at, values[at]);
@@ -93,20 +93,19 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
     if (k == 0) return;
     n_jobs = threads_for(scan_nanoseconds(queries.n, set.n, queries.bytes), n_jobs);
     // The hits of a batch of queries, kept per thread, are held to about 64 MB.
-    const std::size_t batch = std::max<std::size_t>((std::size_t{1} << 22) / (k * static_cast<std::size_t>(n_jobs)), group);
+    const std::size_t batch =
+        std::max<std::size_t>((std::size_t{1} << 26) / (Counted::bytes(k) * static_cast<std::size_t>(n_jobs)), group);
     in_batches(kernels, queries, batch, [&](std::size_t start, const Queries& part) {
         const QueryBlock block(kernels, part, set.slabs.data(), set.slabs.size(), set.n);
-        std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(n_jobs), std::vector<Nearest>(part.n, Nearest(k)));
+        const Counted none(k, 8 * queries.bytes, !set.ids);
+        std::vector<std::vector<Counted>> found(static_cast<std::size_t>(n_jobs), std::vector<Counted>(part.n, none));
         Grid(set.n, block.rows(), part.n, block.unit(), n_jobs)
             .run(n_jobs,
                  [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-                     std::vector<Nearest>& nearest = found[static_cast<std::size_t>(worker)];
-                     const auto limit = [&](std::size_t q, std::size_t first) {
-                         return nearest[q].limit(set.ids ? std::numeric_limits<std::int64_t>::min()
-                                                         : static_cast<std::int64_t>(first));
-                     };
+                     std::vector<Counted>& nearest = found[static_cast<std::size_t>(worker)];
+                     const auto limit = [&](std::size_t q) { return nearest[q].limit(); };
                      const auto close = [&](std::size_t q, std::size_t r, std::int32_t d) {
-                         nearest[q].push({d, set.id(r)});
+                         nearest[q].push(d, set.id(r));
                      };
                      scan(kernels, block, set, row, row_end, query, query_end, limit, close);
                  });
@@ -134,7 +133,7 @@ Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t 
                      std::vector<std::vector<Hit>>& mine = found[static_cast<std::size_t>(worker)];
                      scan(
                          kernels, block, set, row, row_end, query, query_end,
-                         [&](std::size_t, std::size_t) { return radius; },
+                         [&](std::size_t) { return radius; },
                          [&](std::size_t q, std::size_t r, std::int32_t d) {
                              mine[start + q].push_back({d, set.id(r)});
                          });
