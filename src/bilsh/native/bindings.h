@@ -8,12 +8,14 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <memory>
-#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -43,20 +45,32 @@ auto data_or_null(const std::optional<Array>& array) {
     return array ? array->data() : nullptr;
 }
 
+// Uninitialised memory, null if there is none. Large arrays get large pages where the system has them: a scan of codes in
+// small ones reads a third less per second.
+inline void* new_memory(std::size_t bytes) {
+    constexpr std::size_t page = std::size_t{1} << 21;
+    if (bytes < 2 * page) return std::malloc(std::max<std::size_t>(bytes, 1));
+    void* memory = std::aligned_alloc(page, (bytes + page - 1) / page * page);
+#if defined(MADV_HUGEPAGE)
+    if (memory) madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
 // A new array that owns its memory, left uninitialised.
 template <class T>
 Out<T, 2> new_matrix(std::size_t rows, std::size_t columns) {
     std::size_t size;
-    std::unique_ptr<T[]> data;
-    if (!__builtin_mul_overflow(rows, columns, &size) && size <= PTRDIFF_MAX / sizeof(T))
-        data.reset(new (std::nothrow) T[size]);
+    T* data = nullptr;
+    if (!__builtin_mul_overflow(rows, columns, &size) && size <= PTRDIFF_MAX / sizeof(T) / 2)
+        data = static_cast<T*>(new_memory(size * sizeof(T)));
     if (!data) {
         PyErr_SetString(PyExc_MemoryError, ("no memory for an array of shape (" + text(rows) + ", " + text(columns) +
                                             "); ask for fewer rows at a time").c_str());
         throw nb::python_error();
     }
-    nb::capsule owner(data.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return Out<T, 2>(data.release(), {rows, columns}, owner);
+    nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
+    return Out<T, 2>(data, {rows, columns}, owner);
 }
 
 template <class T>

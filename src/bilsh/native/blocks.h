@@ -14,8 +14,8 @@ inline constexpr std::size_t block_bytes = 1 << 19;  // rows of a block stay in 
 
 inline std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-inline std::size_t rows_per_block(std::size_t bytes) {
-    return std::clamp<std::size_t>(block_bytes / std::max<std::size_t>(bytes, 1), 64, 1024) / 32 * 32;
+inline std::size_t rows_per_block(std::size_t bytes, std::size_t most = 1024) {
+    return std::clamp<std::size_t>(block_bytes / std::max<std::size_t>(bytes, 1), 64, most) / 32 * 32;
 }
 
 // Packing reads many rows at once, which memory does not like: they come to the cache as they lie before.

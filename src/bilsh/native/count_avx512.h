@@ -5,6 +5,7 @@
 
 #include "count_words.h"
 #include "simd_avx512.h"
+#include "sums_avx512.h"
 
 namespace bilsh::BILSH_LEVEL {
 namespace {
@@ -33,17 +34,6 @@ inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
     }
     return static_cast<int32_t>(
         _mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]), _mm512_add_epi64(sum[2], sum[3]))));
-}
-
-// Counts of eight registers, each of eight words: pairs share a register (counts stay below 2^32), then two rounds of
-// halving leave a sum for each half register. Lane by lane: the first halves of 0..3, the second halves, those of 4..7.
-inline __m512i sum_halves(const __m512i (&count)[8]) {
-    __m512i pair[4], four[2];
-    for (int i = 0; i < 4; ++i) pair[i] = _mm512_or_si512(count[2 * i], _mm512_slli_epi64(count[2 * i + 1], 32));
-    for (int i = 0; i < 2; ++i)
-        four[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(pair[2 * i], pair[2 * i + 1]),
-                                   _mm512_unpackhi_epi64(pair[2 * i], pair[2 * i + 1]));
-    return _mm512_add_epi32(_mm512_shuffle_i64x2(four[0], four[1], 0x88), _mm512_shuffle_i64x2(four[0], four[1], 0xdd));
 }
 
 // Rows of 32 bytes one after the other: a register holds two.
@@ -82,9 +72,7 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
         if (mask != 0)
             for (int i = 0; i < 8; ++i)
                 count[i] = add_differing(count[i], last, _mm512_maskz_loadu_epi8(mask, row + i * row_stride + whole));
-        const __m512i half = sum_halves(count);
-        const __m512i both = _mm512_add_epi32(half, _mm512_shuffle_i64x2(half, half, 0xb1));  // in lanes 0 and 2
-        const __m256i all = _mm512_castsi512_si256(_mm512_shuffle_i64x2(both, both, 0x08));
+        const __m256i all = sum_eight(count);
         __m256i* target = reinterpret_cast<__m256i*>(out + r);
         _mm256_storeu_si256(target, add ? _mm256_add_epi32(all, _mm256_loadu_si256(target)) : all);
     }

@@ -12,62 +12,83 @@ namespace bilsh {
 
 // With step s, every score lies within `error` of  constant + s * (sum of the digits of its half bytes).
 //
-// An entry t of a half byte's table is replaced by  least + s * round((t - least) / s),  from 0 to 4,095 steps, and is off
-// by half a step at most. To the sum of these comes the rounding of the float32 score itself, which adds up to 128 entries,
-// then the partial sums, then the bias: gamma_m * (|bias| + sum |entries|) with gamma_m = m u / (1 - m u), u = 2^-24
-// (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). So a score whose sum of digits is more than
+// An entry t of a half byte's table is replaced by  least + s * round((t - least) / s),  from 0 to as many steps as the digits
+// can tell, and is off by half a step at most. To the sum of these comes the rounding of the float32 score itself, which adds
+// up to 128 entries, then the partial sums, then the bias: gamma_m * (|bias| + sum |entries|) with gamma_m = m u / (1 - m u),
+// u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). So a score whose sum of digits is more than
 // `margin` = 2 error / s below that of another is the smaller one.
 class Digits {
   public:
-    void build(const Tables& tables, std::size_t n_bytes) {
+    // `share` of the rows are wanted: it tells whether a single digit leaves few enough to be scored.
+    void build(const Tables& tables, const DigitLayout& layout, const std::vector<Slab>& slabs, double share) {
+        layout_ = layout;
         margin_ = 0;
         float widest = 0.0f;
-        double size = std::fabs(double{tables.bias()});
+        double size = std::fabs(double{tables.bias()}), variance = 0.0;
+        std::size_t n_bytes = 0;
+        for (const Slab& slab : slabs) n_bytes += slab.bytes;
         for (std::size_t half = 0; half < 2 * n_bytes; ++half) {
             const float* entry = tables.at(0) + 16 * half;
             const float low = least(entry), high = entry[15 ^ least_at(entry)];
             widest = std::max(widest, high - low);
             size += double{std::max(-low, high)};
+            for (unsigned b = 0; b < 4; ++b) variance += 0.25 * double{entry[1u << b]} * double{entry[1u << b]};
         }
-        const double step = double{widest} / most_digits;
+        const double halves = 2.0 * static_cast<double>(n_bytes);
+        const int one = (1 << layout.bits) - 1;
+        // In the spread that scores of random codes have.
+        const double width = halves * double{widest} / one / std::sqrt(variance);
+        n_ = layout.one_is_enough && upper_tail(upper_point(share) - width) < few ? 1 : 2;
+        const int most = n_ == 1 ? one : static_cast<int>(std::min<double>((1 << 2 * layout.bits) - 1, largest_sum / halves));
+        const double step = double{widest} / most;
         const float scale = static_cast<float>(1.0 / step);
-        if (!std::isfinite(size) || !std::isfinite(scale) || !(scale > 0.0f) || n_bytes > longest) return;
-        digits_.resize(n_bytes * digits_per_byte);
-        for (std::size_t half = 0; half < 2 * n_bytes; ++half) {
-            const float* entry = tables.at(0) + 16 * half;
-            std::uint8_t* digit = digits_.data() + 32 * half;
-            const float low = least(entry);
-            for (int p = 0; p < 16; ++p) {
-                const int steps = std::min(static_cast<int>((entry[p] - low) * scale + 0.5f), most_digits);
-                digit[p] = static_cast<std::uint8_t>(steps % 64);
-                digit[16 + p] = static_cast<std::uint8_t>(steps / 64);
-            }
-        }
-        // Half a step, and what the four roundings above add to it: 4 * 4096 * 2^-24 of a step at most.
-        double error = 2.0 * static_cast<double>(n_bytes) * 0.501 * step;
+        if (!std::isfinite(size) || !std::isfinite(scale) || !(scale > 0.0f) || most < one) return;
+        fill(tables, slabs, scale, most);
+        // Half a step, and what the roundings of a digit add to it: four times 2^-24 of the steps at most.
+        double error = halves * (0.5 + 4.0 * most * 0x1p-24) * step;
         const double additions = 132.0 + static_cast<double>(n_bytes / score_block);
         error += additions * 0x1p-24 / (1.0 - additions * 0x1p-24) * size;
         // The doubles above are rounded too, by far less than a millionth.
         const double margin = std::ceil(2.0 * error / step * (1.0 + 1e-6)) + 1.0;
-        if (margin < std::numeric_limits<std::int32_t>::max() / 4) margin_ = static_cast<std::int32_t>(margin);
+        if (margin < largest_sum) margin_ = static_cast<std::int32_t>(margin);
     }
 
     // Whether there are digits at all: not for weights that are all zero or not finite, nor for very long codes.
     bool useful() const { return margin_ > 0; }
     std::int32_t margin() const { return margin_; }
-    const std::uint8_t* at(std::size_t byte) const { return digits_.data() + byte * digits_per_byte; }
-    std::int32_t sum(const std::uint8_t* row, std::size_t n_bytes, std::size_t byte) const {
+    int n() const { return n_; }
+    // Of byte j of a slab, a multiple of the layout's unit.
+    const std::uint8_t* at(std::size_t slab, std::size_t j) const {
+        return digits_.data() + first_[slab] + layout_.place(j, 0, 0, n_);
+    }
+    std::int32_t sum(const std::uint8_t* row, std::size_t n_bytes, std::size_t slab) const {
         std::int32_t total = 0;
-        for (std::size_t j = 0; j < n_bytes; ++j) {
-            const std::uint8_t* low = at(byte + j) + (row[j] & 15);
-            const std::uint8_t* high = at(byte + j) + 32 + (row[j] >> 4);
-            total += (low[0] + high[0]) + 64 * (low[16] + high[16]);
+        for (int d = 0; d < n_; ++d) {
+            std::int32_t digits = 0;
+            for (std::size_t j = 0; j < n_bytes; ++j) {
+                const std::uint8_t* table = digits_.data() + first_[slab];
+                digits += table[layout_.place(j, 0, d, n_) + (row[j] & 15u)];
+                digits += table[layout_.place(j, 1, d, n_) + (row[j] >> 4)];
+            }
+            total += digits << layout_.bits * d;
         }
         return total;
     }
-    static std::size_t bytes(std::size_t n_bytes) { return n_bytes * digits_per_byte; }
+    static std::size_t bytes(std::size_t n_bytes) { return n_bytes * 64; }
 
   private:
+    static constexpr double largest_sum = std::numeric_limits<std::int32_t>::max() / 4;
+    static constexpr double few = 0.03;
+
+    // The normal law beyond x, and where that is p.
+    static double upper_tail(double x) { return 0.5 * std::erfc(x / std::sqrt(2.0)); }
+    static double upper_point(double p) {
+        double x = 0.0;
+        for (double step = 4.0; step > 1e-3; step /= 2.0)
+            if (upper_tail(x + step) > p) x += step;
+        return x;
+    }
+
     // Sums grow with their terms, rounded or not: the least one has just the negative weights.
     static unsigned least_at(const float* entry) {
         unsigned pattern = 0;
@@ -76,10 +97,35 @@ class Digits {
     }
     static float least(const float* entry) { return entry[least_at(entry)]; }
 
-    static constexpr int most_digits = 4095;
-    static constexpr std::size_t longest = std::numeric_limits<std::int32_t>::max() / (2 * most_digits) / 2;
+    void fill(const Tables& tables, const std::vector<Slab>& slabs, float scale, int most) {
+        first_.clear();
+        std::size_t total = 0;
+        for (const Slab& slab : slabs) {
+            first_.push_back(total);
+            total += layout_.bytes(slab.bytes, n_);
+        }
+        digits_.assign(total, 0);
+        const float* entry = tables.at(0);
+        const int mask = (1 << layout_.bits) - 1;
+        for (std::size_t s = 0; s < slabs.size(); ++s)
+            for (std::size_t j = 0; j < slabs[s].bytes; ++j)
+                for (std::size_t half = 0; half < 2; ++half, entry += 16) {
+                    const float low = least(entry), last = static_cast<float>(most);
+                    int steps[16];
+                    for (int p = 0; p < 16; ++p)
+                        steps[p] = static_cast<int>(std::min((entry[p] - low) * scale + 0.5f, last));
+                    std::uint8_t* first = digits_.data() + first_[s] + layout_.place(j, half, 0, n_);
+                    for (int p = 0; p < 16; ++p) first[p] = static_cast<std::uint8_t>(steps[p] & mask);
+                    if (n_ == 1) continue;
+                    std::uint8_t* second = digits_.data() + first_[s] + layout_.place(j, half, 1, n_);
+                    for (int p = 0; p < 16; ++p) second[p] = static_cast<std::uint8_t>(steps[p] >> layout_.bits);
+                }
+    }
 
     std::int32_t margin_ = 0;
+    int n_ = 2;
+    DigitLayout layout_{1, 6, false};
+    std::vector<std::size_t> first_;  // of each slab
     std::vector<std::uint8_t> digits_;
 };
 

@@ -94,7 +94,8 @@ bool machine_has(Level level) {
         case Level::avx512:
             return machine_has(Level::avx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                   __builtin_cpu_supports("avx512vpopcntdq");
+                   __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vnni") &&
+                   __builtin_cpu_supports("avx512vbmi");
 #endif
 #if defined(BILSH_AMX)
         case Level::amx:

@@ -62,7 +62,8 @@ class QueryBlock {
     }
     // How a comparison is cut: rows of a block, queries that share a pass over it, and where a thread's share may begin.
     std::size_t rows() const {
-        return expands_ ? 512 : rows_per_block(queries_.bytes * (packs(queries_.n) ? 2 * layout_.growth : 1));
+        if (expands_) return 512;
+        return rows_per_block(queries_.bytes * (packs(queries_.n) ? 2 * layout_.growth : 1), queries_.n == 1 ? 4096 : 1024);
     }
     std::size_t together() const { return expands_ ? 512 : group; }
     bool packs(std::size_t n_queries) const { return !expands_ && layout_.rows != 0 && n_queries >= worth_packing; }

@@ -1,8 +1,12 @@
 // Table look-ups with rows in lanes, compiled once per instruction set; plain loops and intrinsics only.
 #include "score_kernels.h"
 
-#include "byte_lanes.h"
 #include "simd.h"
+#if defined(__AVX512VBMI__)
+#include "digits_avx512.h"
+#else
+#include "byte_lanes.h"
+#endif
 
 namespace bilsh::BILSH_LEVEL {
 namespace {
@@ -105,6 +109,9 @@ void look_up(const uint8_t* const* rows, size_t n_rows, size_t n_bytes, const fl
 
 #if defined(BILSH_BYTE_LANES)
 
+constexpr DigitLayout digit_layout = {1, 6, false};
+constexpr size_t digits_per_byte = 64;
+
 // Four look-ups of six bits fit a byte, and 256 of their sums fit 16 bits: one panel.
 struct DigitSums {
     Wide low, high;
@@ -142,7 +149,7 @@ inline void digits_of_groups(const uint8_t* packed, size_t n_bytes, const uint8_
     for (int g = 0; g < G; ++g) add_digits(sum[g].low, sum[g].high, sums + g * lanes);
 }
 
-void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
+void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, int, std::int32_t* sums) {
     size_t r = 0;
     for (; r + 2 * lanes <= n_rows; r += 2 * lanes)
         digits_of_groups<2>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
@@ -150,7 +157,7 @@ void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, con
 }
 
 // For one query rows need not be packed: they are looked up as they are transposed.
-void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, const uint8_t* digits,
+void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, const uint8_t* digits, int,
                         std::int32_t* sums) {
     for (size_t panel = 0; panel < n_bytes; panel += digit_panel) {
         const size_t n = n_bytes - panel < digit_panel ? n_bytes - panel : digit_panel;
@@ -184,10 +191,10 @@ void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes,
 }  // namespace
 
 extern const ScoreKernels score_kernels;
-#if defined(BILSH_BYTE_LANES)
-const ScoreKernels score_kernels = {look_up, lanes, pack, add_packed_digits, add_digits_of_rows};
+#if defined(BILSH_BYTE_LANES) || defined(__AVX512VBMI__)
+const ScoreKernels score_kernels = {look_up, lanes, digit_layout, pack, add_packed_digits, add_digits_of_rows};
 #else
-const ScoreKernels score_kernels = {look_up, 0, nullptr, nullptr, nullptr};
+const ScoreKernels score_kernels = {look_up, 0, {1, 6, false}, nullptr, nullptr, nullptr};
 #endif
 
 }  // namespace bilsh::BILSH_LEVEL

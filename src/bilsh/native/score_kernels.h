@@ -10,10 +10,27 @@ namespace bilsh {
 inline constexpr std::size_t score_block = 64;
 inline constexpr std::size_t floats_per_byte = 32;
 
-// A first look at scores by small integers: the sums of a half byte as two digits of six bits, 16 low digits and then 16
-// high ones. Codes pass in panels of at most so many bytes.
+// A first look at scores by small integers: the sums of a half byte as one or two digits, in tables whose layout differs by
+// instruction set. Codes pass in panels of at most so many bytes.
 inline constexpr std::size_t digit_panel = 512;
-inline constexpr std::size_t digits_per_byte = 64;
+
+// For every `unit` bytes of a code: the digits of one place after the other, in them those of low halves and of high ones as
+// the layout says, in them 16 entries for each byte. Each digit has so many bits.
+struct DigitLayout {
+    std::size_t unit;
+    int bits;
+    bool one_is_enough;  // whether a single digit is ever worth it
+
+    std::size_t bytes(std::size_t n_bytes, int n_digits) const {
+        return (n_bytes + unit - 1) / unit * unit * 32 * static_cast<std::size_t>(n_digits);
+    }
+    // Of the table of one half of a byte.
+    std::size_t place(std::size_t byte, std::size_t high_half, int digit, int n_digits) const {
+        const std::size_t d = static_cast<std::size_t>(digit), n = static_cast<std::size_t>(n_digits);
+        if (unit == 1) return byte * 32 * n + high_half * 16 * n + 16 * d;
+        return byte / unit * 32 * unit * n + d * 32 * unit + high_half * 16 * unit + byte % unit * 16;
+    }
+};
 
 struct ScoreKernels {
     // partial[i] += the table entries of the first n_bytes <= score_block bytes at rows[i], half byte by half byte,
@@ -22,16 +39,17 @@ struct ScoreKernels {
                     float* partial);
 
     // `lanes` rows lie side by side in half bytes, two bytes for each; 0 where there are no look-ups of bytes. n_rows is a
-    // multiple of it.
+    // multiple of it. Codes are padded to whole units of the layout.
     std::size_t lanes;
+    DigitLayout layout;
     void (*pack)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, std::size_t n_bytes,
                  std::uint8_t* packed);
-    // sums[r] += low + 64 high of all half bytes of n_bytes <= digit_panel bytes.
+    // sums[r] += the first digits and 2^bits times the second ones of all half bytes of n_bytes <= digit_panel bytes.
     void (*add_packed_digits)(const std::uint8_t* packed, std::size_t n_rows, std::size_t n_bytes,
-                              const std::uint8_t* digits, std::int32_t* sums);
+                              const std::uint8_t* digits, int n_digits, std::int32_t* sums);
     // The same of `lanes` rows as they are, of any length.
     void (*add_digits_of_rows)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_bytes,
-                               const std::uint8_t* digits, std::int32_t* sums);
+                               const std::uint8_t* digits, int n_digits, std::int32_t* sums);
 };
 
 }  // namespace bilsh

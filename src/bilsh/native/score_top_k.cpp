@@ -16,6 +16,7 @@ constexpr std::size_t worth_digits = 2048;      // rows; fewer are scored before
 constexpr std::size_t queries_at_once = 64;     // that share packed rows
 constexpr std::size_t worth_packing = 3;        // queries
 constexpr std::size_t cached_bytes = 1 << 18;   // that stay in the second-level cache until they are used
+constexpr std::size_t packed_panel = 256;       // bytes of codes whose tables pass by once for each block of rows
 
 // One batch of queries, whose tables are in memory together.
 class Batch {
@@ -26,7 +27,9 @@ class Batch {
         const bool worth = kernels_.scores.lanes != 0 && set.n >= worth_digits && 8 * k <= set.n;
         parallel_for(n, n_jobs, [&](std::size_t q, int) {
             tables_[q].build(weights, start + q, n_bytes);
-            if (worth) digits_[q].build(tables_[q], n_bytes);
+            if (worth)
+                digits_[q].build(tables_[q], kernels_.scores.layout, set.slabs,
+                                 static_cast<double>(k) / static_cast<double>(set.n));
         });
     }
 
@@ -47,7 +50,7 @@ class Batch {
         none.at_most = std::max<std::size_t>(set_.n / 4, 8 * k_);
         std::vector<Candidates> candidates(workers * queries.size(), none);
         for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].margin = digits_[queries[i % queries.size()]].margin();
-        constexpr std::size_t block = 256;  // rows: tables pass by once for each block, and are long
+        const std::size_t block = queries.size() >= worth_packing ? 512 : 256;  // rows
         Grid(set_.n, block, queries.size(), queries_at_once, n_jobs_)
             .run(n_jobs_, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
                 Candidates* own = candidates.data() + static_cast<std::size_t>(worker) * queries.size();
@@ -77,30 +80,30 @@ class Batch {
                        Candidates* candidates, Space& space) {
         const std::size_t lanes = kernels_.scores.lanes, n_packed = n_rows / lanes * lanes;
         const bool packs = n_queries >= worth_packing;
-        if (packs) space.packed.resize(2 * n_packed * digit_panel);
+        if (packs) space.packed.resize(2 * n_packed * packed_panel);
         space.sums.assign(n_queries * n_rows, 0);
         space.chosen.resize(n_rows);
-        std::size_t byte = 0;
-        for (const Slab& slab : set_.slabs) {
+        for (std::size_t s = 0; s < set_.slabs.size(); ++s) {
+            const Slab& slab = set_.slabs[s];
             const std::uint8_t* rows = slab.data + row * slab.bytes;
             if (packs && n_rows * slab.bytes <= cached_bytes) touch(rows, n_rows * slab.bytes);
-            for (std::size_t j = 0; packs && j < slab.bytes; j += digit_panel) {
-                const std::size_t n = std::min(digit_panel, slab.bytes - j);
+            for (std::size_t j = 0; packs && j < slab.bytes; j += packed_panel) {
+                const std::size_t n = std::min(packed_panel, slab.bytes - j);
                 kernels_.scores.pack(rows + j, slab.bytes, n_packed, n, space.packed.data());
                 for (std::size_t q = 0; q < n_queries; ++q)
-                    kernels_.scores.add_packed_digits(space.packed.data(), n_packed, n, digits_[queries[q]].at(byte + j),
-                                                      space.sums.data() + q * n_rows);
+                    kernels_.scores.add_packed_digits(space.packed.data(), n_packed, n, digits_[queries[q]].at(s, j),
+                                                      digits_[queries[q]].n(), space.sums.data() + q * n_rows);
             }
             for (std::size_t r = 0; !packs && r < n_packed; r += lanes) {
-                touch(rows + r * slab.bytes, lanes * slab.bytes);
+                if (kernels_.scores.layout.unit == 1) touch(rows + r * slab.bytes, lanes * slab.bytes);
                 for (std::size_t q = 0; q < n_queries; ++q)
                     kernels_.scores.add_digits_of_rows(rows + r * slab.bytes, slab.bytes, slab.bytes,
-                                                       digits_[queries[q]].at(byte), space.sums.data() + q * n_rows + r);
+                                                       digits_[queries[q]].at(s, 0), digits_[queries[q]].n(),
+                                                       space.sums.data() + q * n_rows + r);
             }
             for (std::size_t q = 0; q < n_queries; ++q)
                 for (std::size_t r = n_packed; r < n_rows; ++r)
-                    space.sums[q * n_rows + r] += digits_[queries[q]].sum(rows + r * slab.bytes, slab.bytes, byte);
-            byte += slab.bytes;
+                    space.sums[q * n_rows + r] += digits_[queries[q]].sum(rows + r * slab.bytes, slab.bytes, s);
         }
         for (std::size_t q = 0; q < n_queries; ++q) {
             std::int32_t* keys = space.sums.data() + q * n_rows;
