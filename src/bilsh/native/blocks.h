@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "threads.h"
 
@@ -11,6 +12,12 @@ namespace bilsh {
 
 inline constexpr std::size_t group = 4;              // queries that share a pass over a block of rows
 inline constexpr std::size_t block_bytes = 1 << 19;  // rows of a block stay in the second-level cache for all queries
+
+// The first entry that begins a cache line; the vector has room for 63 bytes more.
+template <class T>
+T* align_64(std::vector<T>& values) {
+    return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(values.data()) + 63) / 64 * 64);
+}
 
 inline std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 

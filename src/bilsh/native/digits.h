@@ -59,14 +59,14 @@ class Digits {
     int n() const { return n_; }
     // Of byte j of a slab, a multiple of the layout's unit.
     const std::uint8_t* at(std::size_t slab, std::size_t j) const {
-        return digits_.data() + first_[slab] + layout_.place(j, 0, 0, n_);
+        return start_ + first_[slab] + layout_.place(j, 0, 0, n_);
     }
     std::int32_t sum(const std::uint8_t* row, std::size_t n_bytes, std::size_t slab) const {
         std::int32_t total = 0;
         for (int d = 0; d < n_; ++d) {
             std::int32_t digits = 0;
             for (std::size_t j = 0; j < n_bytes; ++j) {
-                const std::uint8_t* table = digits_.data() + first_[slab];
+                const std::uint8_t* table = start_ + first_[slab];
                 digits += table[layout_.place(j, 0, d, n_) + (row[j] & 15u)];
                 digits += table[layout_.place(j, 1, d, n_) + (row[j] >> 4)];
             }
@@ -104,7 +104,8 @@ class Digits {
             first_.push_back(total);
             total += layout_.bytes(slab.bytes, n_);
         }
-        digits_.assign(total, 0);
+        digits_.assign(total + 63, 0);
+        start_ = align_64(digits_);
         const float* entry = tables.at(0);
         const int mask = (1 << layout_.bits) - 1;
         for (std::size_t s = 0; s < slabs.size(); ++s)
@@ -114,10 +115,10 @@ class Digits {
                     int steps[16];
                     for (int p = 0; p < 16; ++p)
                         steps[p] = static_cast<int>(std::min((entry[p] - low) * scale + 0.5f, last));
-                    std::uint8_t* first = digits_.data() + first_[s] + layout_.place(j, half, 0, n_);
+                    std::uint8_t* first = start_ + first_[s] + layout_.place(j, half, 0, n_);
                     for (int p = 0; p < 16; ++p) first[p] = static_cast<std::uint8_t>(steps[p] & mask);
                     if (n_ == 1) continue;
-                    std::uint8_t* second = digits_.data() + first_[s] + layout_.place(j, half, 1, n_);
+                    std::uint8_t* second = start_ + first_[s] + layout_.place(j, half, 1, n_);
                     for (int p = 0; p < 16; ++p) second[p] = static_cast<std::uint8_t>(steps[p] >> layout_.bits);
                 }
     }
@@ -127,6 +128,7 @@ class Digits {
     DigitLayout layout_{1, 6, false};
     std::vector<std::size_t> first_;  // of each slab
     std::vector<std::uint8_t> digits_;
+    std::uint8_t* start_ = nullptr;  // in them, at the begin of a cache line
 };
 
 }  // namespace bilsh

@@ -48,7 +48,7 @@ struct DigitSums {
 
 template <int D>
 __attribute__((always_inline)) inline void load_tables(const uint8_t* digits, size_t half, __m512i (&table)[D]) {
-    for (int d = 0; d < D; ++d) table[d] = _mm512_loadu_si512(digits + 2 * half_table * d + half_table * half);
+    for (int d = 0; d < D; ++d) table[d] = _mm512_load_si512(digits + 2 * half_table * d + half_table * half);
 }
 
 // Up to 64 bytes of sixteen rows: four bytes of all rows in each register.
@@ -67,8 +67,8 @@ void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes,
             __m512i x[16];
             load_rows(rows + j, row_stride, n_bytes - j, x);
             for (size_t i = 0; i < 16 && j + 4 * i < n_bytes; ++i, packed += 2 * half_table) {
-                _mm512_storeu_si512(packed, low_entries(x[i]));
-                _mm512_storeu_si512(packed + half_table, high_entries(x[i]));
+                _mm512_store_si512(packed, low_entries(x[i]));
+                _mm512_store_si512(packed + half_table, high_entries(x[i]));
             }
         }
 }
@@ -82,7 +82,7 @@ inline void digits_of_groups(const uint8_t* packed, size_t n_words, const uint8_
             __m512i table[D];
             load_tables<D>(digits, half, table);
             for (size_t g = 0; g < G; ++g)
-                sum[g].look_up(_mm512_loadu_si512(packed + 2 * half_table * (g * n_words + w) + half_table * half), table);
+                sum[g].look_up(_mm512_load_si512(packed + 2 * half_table * (g * n_words + w) + half_table * half), table);
         }
     for (size_t g = 0; g < G; ++g) sum[g].add_to(sums + g * lanes);
 }
@@ -110,10 +110,10 @@ void digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, cons
     for (size_t j = 0; j < n_bytes; j += 64) {
         __m512i x[16];
         load_rows(rows + j, row_stride, n_bytes - j, x);
-        for (size_t i = 0; i < lanes; ++i) __builtin_prefetch(later + lanes * j + 64 * i, 0, 2);
 #pragma GCC unroll 16
         for (size_t i = 0; i < 16; ++i) {
             if (j + 4 * i >= n_bytes) break;
+            __builtin_prefetch(later + lanes * j + 64 * i, 0, 2);  // one at a time: many at once would block the loads
             __m512i table[D];
             load_tables<D>(digits, 0, table);
             low.look_up(low_entries(x[i]), table);

@@ -12,11 +12,6 @@
 
 namespace bilsh {
 
-template <class T>
-T* align_64(std::vector<T>& values) {
-    return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(values.data()) + 63) / 64 * 64);
-}
-
 inline constexpr std::size_t worth_packing = 8;      // queries
 inline constexpr std::size_t worth_expanding = 128;  // queries
 

@@ -80,7 +80,8 @@ class Batch {
                        Candidates* candidates, Space& space) {
         const std::size_t lanes = kernels_.scores.lanes, n_packed = n_rows / lanes * lanes;
         const bool packs = n_queries >= worth_packing;
-        if (packs) space.packed.resize(2 * n_packed * packed_panel);
+        if (packs) space.packed.resize(2 * n_packed * packed_panel + 63);
+        std::uint8_t* packed = packs ? align_64(space.packed) : nullptr;
         space.sums.assign(n_queries * n_rows, 0);
         space.chosen.resize(n_rows);
         for (std::size_t s = 0; s < set_.slabs.size(); ++s) {
@@ -89,9 +90,9 @@ class Batch {
             if (packs && n_rows * slab.bytes <= cached_bytes) touch(rows, n_rows * slab.bytes);
             for (std::size_t j = 0; packs && j < slab.bytes; j += packed_panel) {
                 const std::size_t n = std::min(packed_panel, slab.bytes - j);
-                kernels_.scores.pack(rows + j, slab.bytes, n_packed, n, space.packed.data());
+                kernels_.scores.pack(rows + j, slab.bytes, n_packed, n, packed);
                 for (std::size_t q = 0; q < n_queries; ++q)
-                    kernels_.scores.add_packed_digits(space.packed.data(), n_packed, n, digits_[queries[q]].at(s, j),
+                    kernels_.scores.add_packed_digits(packed, n_packed, n, digits_[queries[q]].at(s, j),
                                                       digits_[queries[q]].n(), space.sums.data() + q * n_rows);
             }
             for (std::size_t r = 0; !packs && r < n_packed; r += lanes) {
