@@ -128,12 +128,13 @@ $(VENV)/.browser: $(VENV)/.deps
 	npm install --silent --no-save --prefix build/browser axe-core@4.14.0
 	touch $@
 
-# bench takes a quarter of an hour and writes the tables of the documentation; bench-quick three minutes.
+# bench takes a quarter of an hour and writes the tables of the documentation; bench-quick, a few minutes, prints what must
+# hold on any processor, a line of JSON for each ratio, and keeps it in benchmarks/results/PROCESSOR/goals.json.
 bench: setup $(VENV)/.bench
 	$(BIN)/bilsh bench $(if $(QUICK),--quick) --output benchmarks/results --tables docs/performance-tables.md
 
 bench-quick: setup $(VENV)/.bench
-	$(BIN)/bilsh bench --quick --output benchmarks/results
+	$(BIN)/bilsh bench --goals --output benchmarks/results
 
 $(VENV)/.bench: $(VENV)/.deps
 	$(BIN)/python -m pip install --quiet --group bench

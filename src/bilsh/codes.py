@@ -242,10 +242,15 @@ def as_bytes(codes: ArrayLike, name: str) -> Codes:
 
 def check_widths(a: Codes, b: Codes, a_name: str, b_name: str) -> None:
     """Refuse codes of different length."""
-    if a.shape[-1] != b.shape[-1]:
+    check_width(a, b.shape[-1], a_name, b_name)
+
+
+def check_width(codes: Codes, n_bytes: int, name: str, other: str) -> None:
+    """Refuse codes that are not so long as others."""
+    if codes.shape[-1] != n_bytes:
         raise InvalidInputError(
-            f"{a_name} and {b_name} must have codes of equal length; "
-            f"got {a.shape[-1]} and {b.shape[-1]} bytes per code. Were they made by the same encoder?"
+            f"{name} and {other} must have codes of equal length; "
+            f"got {codes.shape[-1]} and {n_bytes} bytes per code. Were they made by the same encoder?"
         )
 
 

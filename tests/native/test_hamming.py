@@ -171,3 +171,16 @@ def test_mismatched_arguments_are_refused():
         _native.hamming_top_k(codes, [codes], 1, None, np.zeros(2, dtype=np.uint8))
     with pytest.raises(TypeError):
         _native.hamming_matrix(codes.astype(np.int32), codes)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_bytes", [32, 600])
+def test_many_equal_distances_are_told_apart_by_ids_in_any_order(n_bytes, n_jobs):
+    """More ties than are kept at once, and smaller ids that come later."""
+    codes = np.zeros((5000, n_bytes), dtype=np.uint8)
+    codes[::7, 0] = 1
+    ids = np.arange(5000)[::-1].copy()
+    found, distances = _native.hamming_top_k(codes[:1] & 0, [codes], 20, ids, None, n_jobs)
+    expected = np.sort(ids[codes[:, 0] == 0])[:20]
+    np.testing.assert_array_equal(found[0], expected)
+    assert not distances.any()

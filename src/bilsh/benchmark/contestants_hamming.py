@@ -40,9 +40,9 @@ class HammingCase:
 
 
 def stored_codes(case: HammingCase) -> Codes:
-    """Random codes, the same in every run."""
+    """Random codes, the same in every run; an array of NumPy's own, which lies in large pages."""
     rng = np.random.default_rng(11)
-    return np.frombuffer(rng.bytes(case.n * case.bits // 8), np.uint8).reshape(case.n, case.bits // 8)
+    return np.frombuffer(rng.bytes(case.n * case.bits // 8), np.uint8).reshape(case.n, case.bits // 8).copy()
 
 
 def query_codes(stored: Codes, n: int) -> Codes:

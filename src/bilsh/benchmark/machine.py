@@ -37,6 +37,45 @@ def describe() -> dict[str, Any]:
     }
 
 
+WAYS = {
+    "portable": "words of eight bytes, one row after the other",
+    "neon": "16 bytes counted at once, one row after the other",
+    "popcnt": "an instruction that counts words, one row after the other",
+    "avx2": "one query: carry-save adders, short rows by look-ups; many: half bytes of 32 rows side by side",
+    "avx512": "one query: 64 bytes counted at once, rows as they lie; many: four bytes of 16 rows side by side",
+    "amx": "as avx512, and from 128 queries on products of matrices on tile registers",
+}
+"""How each instruction set scans."""
+
+
+def told() -> dict[str, Any]:
+    """What the library runs on here and how it works there. Nothing is chosen by the name of a maker."""
+    level = _native.level()
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "cache_bytes": caches(),
+        "instruction_sets": _native.levels(),
+        "instruction_set": level,
+        "scans": WAYS[level],
+        "results": folder_name(),
+    }
+
+
+def caches() -> dict[str, int]:
+    """Bytes of the caches that hold data, by level, as far as the system tells."""
+    units = {"K": 1 << 10, "M": 1 << 20}
+    found = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            kind, level, size = ((index / name).read_text().strip() for name in ("type", "level", "size"))
+        except OSError:
+            continue
+        if kind != "Instruction":
+            found[f"level {level}"] = int(size.rstrip("KM")) * units.get(size[-1], 1)
+    return found
+
+
 def processor() -> str:
     """Name of the processor's model."""
     try:

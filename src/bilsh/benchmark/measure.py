@@ -90,6 +90,7 @@ def race(
     contestants: Sequence[Contestant],
     budget: float,
     clock: str = "wall",
+    rounds: int = MOST_ROUNDS,
 ) -> list[Timing]:
     """Time contestants in turns.
 
@@ -101,9 +102,11 @@ def race(
         In the order in which they take turns.
     budget : float
         Seconds for the race, shared equally. Each contestant has a first untimed call and at least two samples,
-        however long they take, and then as many (up to 20) as its share allows.
+        however long they take, and then as many (up to `rounds`) as its share allows.
     clock : {"wall", "cpu"}
         Time that passes, or time that the process computes, for one thread on a busy machine.
+    rounds : int
+        Samples of a contestant, at most.
 
     Returns
     -------
@@ -115,7 +118,7 @@ def race(
     calls = {id(c): ceil(SHORTEST_SAMPLE / _sample(c, 1, pools, CLOCKS[clock])) for c in running}
     samples: dict[int, list[float]] = {id(c): [] for c in running}
     used = dict.fromkeys(samples, 0.0)
-    for turn in range(MOST_ROUNDS):
+    for turn in range(rounds):
         entered = [c for c in running if turn < 2 or used[id(c)] < share]
         for contestant in entered:
             seconds = _sample(contestant, calls[id(contestant)], pools, CLOCKS[clock])

@@ -169,6 +169,15 @@ def bench(
     cpu: Annotated[
         bool, typer.Option("--cpu", help="Time the processor, one thread: for busy machines.")
     ] = False,
+    goals: Annotated[
+        bool,
+        typer.Option(
+            "--goals", help="What must hold on any processor: a line of JSON per ratio; three minutes."
+        ),
+    ] = False,
+    machine: Annotated[
+        bool, typer.Option("--machine", help="Tell what this runs on and how; measure nothing.")
+    ] = False,
 ) -> None:
     """Compare with what one would use instead, on this machine.
 
@@ -178,9 +187,23 @@ def bench(
     Examples:
       bilsh bench --quick
       bilsh bench --quick --only hamming
+      bilsh bench --goals
     """
     if quick and smoke:
         raise typer.BadParameter("give --quick or --smoke, not both.")
+    if machine:
+        from bilsh.benchmark.machine import told
+
+        here = told()
+        show.result(here, [f"{name}: {value}" for name, value in here.items()])
+        return
+    if goals:
+        from bilsh.benchmark.goals import Scale, hold
+
+        scale = Scale(small=100, seconds=0.01) if smoke else None
+        file = hold(output, only=tuple(only or ()), scale=scale, say=show.line)
+        show.result({"size": "goals", "output": str(output), "files": [str(file)]})
+        return
     from bilsh.benchmark import benchmark
 
     size = "smoke" if smoke else "quick" if quick else "full"

@@ -57,16 +57,14 @@ class BitLikelihood:
     def weights(self, values: Values) -> Weights:
         """Weights (q, n_bits) and bias (q,) of queries with these values, in turns."""
         if (self._alpha == np.pi / 2).all():
-            level, tables = self._curves
+            start, weight, if_clear = self._curves
             at = np.rint(values * np.float32(_BINS)).astype(np.int64) & (_BINS - 1)
-            set_, clear = tables[level, 0, at], tables[level, 1, at]
-        else:
-            set_, clear = (
-                side.astype(np.float32)
-                for side in self._log_ratios(
-                    2 * np.pi * values.astype(np.float64), self._alpha, self._lengths
-                )
-            )
+            at += start
+            return weight.take(at), if_clear.take(at).sum(axis=1, dtype=np.float64).astype(np.float32)
+        set_, clear = (
+            side.astype(np.float32)
+            for side in self._log_ratios(2 * np.pi * values.astype(np.float64), self._alpha, self._lengths)
+        )
         return set_ - clear, clear.sum(axis=1, dtype=np.float64).astype(np.float32)
 
     @property
@@ -89,12 +87,16 @@ class BitLikelihood:
         return cosine_law(fraction, hamming_bits, kernels, alphas, weights)
 
     @cached_property
-    def _curves(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Log-ratios by phase, for bits in groups of like length: the group of each bit, and a table per group."""
+    def _curves(self) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
+        """Where each bit's table begins; tables by phase for groups of bits of like length: weights, clear bits."""
         level, means = self._levels()
         u = np.linspace(0, 2 * np.pi, _BINS, endpoint=False)
-        tables = [self._log_ratios(u, np.pi / 2, length) for length in means]
-        return level, np.array(tables, dtype=np.float32)
+        tables = np.array([self._log_ratios(u, np.pi / 2, length) for length in means], dtype=np.float32)
+        return (
+            level * _BINS,
+            (tables[:, 0] - tables[:, 1]).ravel(),
+            np.ascontiguousarray(tables[:, 1]).ravel(),
+        )
 
     def _levels(self) -> tuple[NDArray[np.int64], list[float | None]]:
         """Bits in groups by the order of their lengths: the group of each, and the mean length of each group."""

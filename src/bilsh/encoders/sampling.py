@@ -90,6 +90,6 @@ def score_fractions(coder: Coder, values: NDArray[np.float32], weights: Weights,
         score_ratios(
             scores,
             bias + np.einsum("ij,ij->i", weight, own, dtype=np.float64),
-            bias + weight @ calibration.unrelated_bits(),
+            bias + np.einsum("ij,j->i", weight, calibration.unrelated_bits()),
         )
     )

@@ -40,7 +40,7 @@ class Candidates:
     cells: None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CandidateScan(Scan):
     """A scan of candidates that knows of all items how many they are and how often each bit is 1."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.codes import Codes, check_widths
+from bilsh.codes import Codes, check_width
 from bilsh.encoders.calibration import Weights
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.sampling import score_fractions
@@ -36,7 +36,7 @@ UNSAMPLED = "intervals rest on a model alone: no sample was taken at fit (few da
 PER_PAIR = "intervals are those of pairs, too narrow for hits: no sample was taken at fit (few data, a prefix, or 0.1)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Query:
     """Queries in all the forms that a search may need, each made once.
 
@@ -63,7 +63,7 @@ class Query:
         return cls(coder.encode(start, n_jobs=request.n_jobs), None, start)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Hits:
     """What a mode found: ids and Hamming distances in order, why that way, and what there is to estimate from."""
 
@@ -111,7 +111,7 @@ def search(
     """
     if segments:
         width = sum(slab.shape[1] for slab in segments[0].slabs)
-        check_widths(query.codes, np.empty((0, width), dtype=np.uint8), "queries", "codes")
+        check_width(query.codes, width, "queries", "codes")
     wish = None
     if request.recall is not None and request.recall < 1:
         wish = Wish(request.recall, trial, filtered)
@@ -305,7 +305,8 @@ def _evidence(
             coder, fractions, _background(scan, query), n, False, order, None, samples.by_distance
         )
     weights, bias = hits.weights
-    mean = (bias + weights @ scan.frequencies())[:, None]
+    # Not BLAS's: to wake its threads takes longer than the sums of a few queries.
+    mean = (bias + np.einsum("ij,j->i", weights, scan.frequencies()))[:, None]
     fractions = score_fractions(coder, query.values, hits.weights, np.hstack([hits.scores, mean]))
     near, far = fractions[:, :-1], fractions[:, -1]
     return Evidence(coder, near, far, n, True, order, hits.complete, samples.by_score)
@@ -315,7 +316,7 @@ def _background(scan: Scan, query: Query) -> Floats:
     """Mean fraction of differing bits over all items, from how often each bit is 1."""
     often = scan.frequencies()
     bits = np.unpackbits(query.codes, axis=1, count=scan.n_bits, bitorder="little")
-    return np.asarray((often.sum() + bits @ (1 - 2 * often)) / scan.n_bits)
+    return np.asarray((often.sum() + np.einsum("ij,j->i", bits, 1 - 2 * often)) / scan.n_bits)
 
 
 def _explanation(

@@ -115,7 +115,7 @@ class Tally:
             entry[place] += value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scan:
     """Segments with the rows that count.
 
@@ -143,7 +143,10 @@ class Scan:
     @property
     def n_items(self) -> int:
         """Rows of all segments."""
-        return sum(len(segment.ids) for segment in self.segments)
+        n = 0
+        for segment in self.segments:
+            n += len(segment.ids)
+        return n
 
     @property
     def n_counted(self) -> int:

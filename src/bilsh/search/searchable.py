@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bilsh.codes import Codes, as_codes, check_widths
+from bilsh.codes import Codes, as_codes, check_width
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
@@ -125,8 +125,7 @@ class View:
             codes = Q
         if codes is not None:
             asked, order = as_codes(codes, "queries"), self.coder.order
-            width = -(-self.coder.n_bits // 8)
-            check_widths(asked, np.empty((0, width), dtype=np.uint8), "queries", "codes")
+            check_width(asked, -(-self.coder.n_bits // 8), "queries", "codes")
             return Query(asked if order is None else order.apply(asked))
         return Query.of_descriptors(Q, self.coder, request)
 
@@ -260,7 +259,7 @@ class Searchable(ABC):
         -------
         Neighbors, or Matches where a radius is given
         """
-        if sum(given is not None for given in (Q, codes, ids, query_values)) != 1:
+        if (Q is None) + (codes is None) + (ids is None) + (query_values is None) != 3:
             raise InvalidInputError(
                 "give one of Q (descriptors), codes=, ids= and query_values=, and only one."
             )
