@@ -1,4 +1,4 @@
-"""Answers as small HTML tables, for notebooks. Colours are those of the notebook; text is escaped."""
+"""Answers as small tables: text, and HTML for notebooks. Colours are those of the notebook; text is escaped."""
 
 from __future__ import annotations
 
@@ -66,6 +66,28 @@ def whisker(hit: Hit, low: float) -> str:
         f'<line x1="{start}" x2="{max(stop, start + 1)}" y1="6" y2="6" stroke-width="2"/>'
         f'<line x1="{at(hit.similarity)}" x2="{at(hit.similarity)}" y1="1" y2="11" stroke-width="3"/></svg>'
     )
+
+
+def hits_text(title: str, found: Neighbors | Matches) -> str:
+    """The first hits of the first queries, as a small table."""
+    lines = [f"<bilsh.{title}>"]
+    for query in range(min(len(found), 3)):
+        hits = found.hits(query)
+        for rank, hit in enumerate(hits[:HITS], 1):
+            value = ""
+            if hit.similarity is not None and hit.interval is not None:
+                low, high = hit.interval
+                value = f"  {found.quantity} {hit.similarity:.3f} ({low:.3f} .. {high:.3f})"
+            true = "" if hit.exact is None else f"  exact {hit.exact:.4g}"
+            far = f"{hit.distance:>6} bits" if isinstance(hit.distance, int) else f"{hit.distance:>11.4g}"
+            lines.append(f"  {query:>3} {rank:>3}  {hit.id!s:<12.40} {far}{value}{true}")
+        if len(hits) > HITS:
+            lines.append(f"          ... {len(hits) - HITS} more")
+    if len(found) > 3:
+        lines.append(f"  ... {len(found) - 3} more queries")
+    if found.per_pair:
+        lines.append("  intervals are those of pairs, too narrow for hits: see explain()")
+    return "\n".join(lines)
 
 
 def hits_html(found: Neighbors | Matches, title: str, pictures: Pictures | None = None) -> str:

@@ -18,8 +18,6 @@ from bilsh.search.promise import Promise
 from bilsh.types import Floats
 
 COLUMNS = ("query", "rank", "id", "distance", "similarity", "low", "high", "exact")
-SHOWN = 10
-"""Queries and hits that a repr shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +309,9 @@ class Neighbors(_Found):
         )
 
     def __repr__(self) -> str:
-        return _repr(f"Neighbors of {len(self)} queries, {self.ids.shape[1]} each", self)
+        from bilsh.search.notebook import hits_text
+
+        return hits_text(f"Neighbors of {len(self)} queries, {self.ids.shape[1]} each", self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -374,26 +374,6 @@ class Matches(_Found):
         )
 
     def __repr__(self) -> str:
-        return _repr(f"Matches of {len(self)} queries, {sum(map(len, self.ids))} in all", self)
+        from bilsh.search.notebook import hits_text
 
-
-def _repr(title: str, found: _Found) -> str:
-    """The first hits of the first queries, as a small table."""
-    lines = [f"<bilsh.{title}>"]
-    for query in range(min(len(found), 3)):
-        hits = found.hits(query)
-        for rank, hit in enumerate(hits[:SHOWN], 1):
-            value = ""
-            if hit.similarity is not None and hit.interval is not None:
-                low, high = hit.interval
-                value = f"  {found.quantity} {hit.similarity:.3f} ({low:.3f} .. {high:.3f})"
-            true = "" if hit.exact is None else f"  exact {hit.exact:.4g}"
-            far = f"{hit.distance:>6} bits" if isinstance(hit.distance, int) else f"{hit.distance:>11.4g}"
-            lines.append(f"  {query:>3} {rank:>3}  {hit.id!s:<12.40} {far}{value}{true}")
-        if len(hits) > SHOWN:
-            lines.append(f"          ... {len(hits) - SHOWN} more")
-    if len(found) > 3:
-        lines.append(f"  ... {len(found) - 3} more queries")
-    if found.per_pair:
-        lines.append("  intervals are those of pairs, too narrow for hits: see explain()")
-    return "\n".join(lines)
+        return hits_text(f"Matches of {len(self)} queries, {sum(map(len, self.ids))} in all", self)
