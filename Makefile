@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines bench-engines lint types tests claims results choices test-slow torture stubs test-browser page-picture sanitize clang test-arm bench bench-quick clean
+.PHONY: setup demo test test-engines bench-engines lint format-native types tests claims results choices test-slow torture stubs test-browser page-picture sanitize clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
 
 setup: $(VENV)/.built
 
@@ -36,6 +36,11 @@ test: lint types tests
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror src/bilsh/native/*.cpp src/bilsh/native/*.h tests/native/*.cpp
+
+# The compiled core's source as .clang-format says.
+format-native: $(VENV)/.deps
+	$(BIN)/clang-format -i src/bilsh/native/*.cpp src/bilsh/native/*.h tests/native/*.cpp
 
 types: setup
 	$(BIN)/mypy
@@ -140,5 +145,39 @@ $(VENV)/.bench: $(VENV)/.deps
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
+# The documentation as pages in build/docs; every warning is an error.
+docs: setup $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "build/docs/index.html"
+
+$(VENV)/.docs: $(VENV)/.deps
+	$(BIN)/python -m pip install --quiet --group docs
+	touch $@
+
+# A source distribution, a wheel made of it, and the oldest Linux that the wheel runs on.
+wheel: $(VENV)/.deps
+	$(BIN)/python -m pip install --quiet --group wheel
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist . >/dev/null
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/*-linux_*.whl
+	rm dist/*-linux_*.whl
+	ls -l dist
+
+# Install the wheel where there is no compiler, and use it.
+test-wheel: wheel
+	rm -rf build/wheel-venv && $(PYTHON) -m venv build/wheel-venv
+	CC=false CXX=false build/wheel-venv/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
+	cd build && wheel-venv/bin/python ../tests/smoke.py
+
+# The oldest releases of what bilsh depends on that pyproject.toml allows.
+test-lowest: $(VENV)/.deps
+	rm -rf build/lowest && $(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	build/lowest/bin/python -m pip install --quiet "numpy==2.0.0" "scipy==1.13.0" "scikit-learn==1.6.0" "threadpoolctl==3.1.0" \
+	  "typer==0.19.0" "rich==13.0.0" "pandas==2.2.2" pytest hypothesis mpmath sybil
+	build/lowest/bin/python -m pip install --quiet .
+	build/lowest/bin/python tests/smoke.py
+	build/lowest/bin/python -m pytest -q tests/encoders tests/search tests/store tests/theory tests/estimates tests/native tests/laws
+
 clean:
-	rm -rf $(VENV) $(MILVUS) build
+	rm -rf $(VENV) $(MILVUS) build dist

@@ -168,3 +168,14 @@ def test_quiet_prints_nothing_but_errors(place):
     done = bilsh("verify", "store", "--quiet", cwd=place)
     assert (done.stdout, done.stderr) == ("", "")
     assert "does not exist" in complaint("encode", "nowhere.npy", "-o", "s", "--quiet", cwd=place)
+
+
+def test_help_cuts_no_description_short():
+    from typer.testing import CliRunner
+
+    from bilsh.cli.commands import app
+
+    text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    listed = text.partition("Commands:")[2].strip().splitlines()
+    assert len(listed) >= 16
+    assert all(line.endswith(".") and "..." not in line and len(line) <= 80 for line in listed), text

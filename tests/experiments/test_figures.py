@@ -94,8 +94,8 @@ def test_the_covariance_estimate_is_unbiased():
 
 
 def test_multiply_adds_of_the_literal_algorithm_pass_the_dense_count():
-    """Erratum: at 900 bits on 28 x 28, m = 5 as printed costs as much as the single projection, m = 10 four times."""
-    dense = multiply_adds("single", 900, (28, 28))[0]
+    """Erratum: at 900 bits on 28 x 28, m = 5 as printed costs as much as the dense projection, m = 10 four times."""
+    dense = multiply_adds("dense", 900, (28, 28))[0]
     assert multiply_adds("bilinear m=5", 900, (28, 28))[1] / dense == pytest.approx(1.06, abs=0.01)
     assert multiply_adds("bilinear m=10", 900, (28, 28))[1] / dense == pytest.approx(3.9, abs=0.1)
     assert multiply_adds("bilinear m=10", 900, (28, 28))[0] < dense / 2
@@ -110,10 +110,10 @@ def test_retrieval_tables_average_over_repetitions(tables):
 
 
 def test_time_tells_streamed_weights_and_memory(tables):
-    single, bilinear = tables("time")["cost"]
-    assert (single["weights"], bilinear["weights"]) == ("streamed", "kept")
-    assert single["parameter_bytes"] == 4 * 64 * 64
-    assert min(single["milliseconds_per_item"], bilinear["milliseconds_per_item"]) > 0
+    dense, bilinear = tables("time")["cost"]
+    assert (dense["weights"], bilinear["weights"]) == ("streamed", "kept")
+    assert dense["parameter_bytes"] == 4 * 64 * 64
+    assert min(dense["milliseconds_per_item"], bilinear["milliseconds_per_item"]) > 0
 
 
 def test_asymmetric_queries_help_on_digits(tables):
@@ -122,10 +122,10 @@ def test_asymmetric_queries_help_on_digits(tables):
     assert asymmetric > hamming
 
 
-def map_table(single, bilinear, spread):
-    """A table of mean average precisions: the single projection, then m = 1, 5, 10."""
+def map_table(dense, bilinear, spread):
+    """A table of mean average precisions: the dense projection, then m = 1, 5, 10."""
     values = dict(
-        zip(("single", "bilinear m=1", "bilinear m=5", "bilinear m=10"), (single, *bilinear), strict=True)
+        zip(("dense", "bilinear m=1", "bilinear m=5", "bilinear m=10"), (dense, *bilinear), strict=True)
     )
     rows = [
         {"bits": 400, "method": name, "map": value, "map_std": spread, "repetitions": 5}

@@ -66,13 +66,13 @@ def measured_mismatches(
     Parameters
     ----------
     spectrum : array (r,) or None
-        Sum 1; None is the single projection, for which only the distance counts.
+        Sum 1; None is the dense projection, for which only the distance counts.
 
     Returns
     -------
     mismatches : bool (n_encoders, n_values, n_bits)
     pairs : list of int32 (n_bits, 2)
-        Left and right vector of every bit, per encoder; empty for the single projection.
+        Left and right vector of every bit, per encoder; empty for the dense projection.
     """
     shape = (config.side, config.side)
     distances = np.sqrt(-2 * np.log(config.kernel_values))
@@ -83,7 +83,7 @@ def measured_mismatches(
     both = np.concatenate([X, Y]).astype(np.float32)
     mismatches, pairs = [], []
     for number in range(config.n_encoders):
-        method = "single" if spectrum is None else "bilinear m=1"
+        method = "dense" if spectrum is None else "bilinear m=1"
         encoder = fitted(paper_encoder(method, config.n_bits, 1.0, config.seed + number, inputs.jobs), both)
         bits = unpack(encoder.transform(both), config.n_bits)
         mismatches.append(bits[: len(X)] != bits[len(X) :])
@@ -93,11 +93,11 @@ def measured_mismatches(
 
 
 def measure(config: Config, part: Part, inputs: Inputs, done: Done) -> Rows:
-    """Measure one spectrum, or the single projection; the part "curves" holds exact values and bounds."""
+    """Measure one spectrum, or the dense projection; the part "curves" holds exact values and bounds."""
     if part == ("curves",):
         return _curves(config, inputs)
     name = str(part[0])
-    spectrum = None if name == "single" else spectra(config, inputs)[_full_name(config, name)]
+    spectrum = None if name == "dense" else spectra(config, inputs)[_full_name(config, name)]
     fractions = measured_mismatches(config, spectrum, inputs)[0].mean(axis=2)
     error = fractions.std(axis=0, ddof=1) / np.sqrt(len(fractions))
     return [
@@ -137,7 +137,7 @@ def _curves(config: Config, inputs: Inputs) -> Rows:
         "g_1, linear (Theorem 1)": linear.lower,
         LOWER: bilinear.lower,
         UPPER: linear.upper,
-        "single": _exact(None, s),
+        "dense": _exact(None, s),
     }
     assumed = {}
     for name, spectrum in spectra(config, inputs).items():
@@ -254,7 +254,7 @@ def _at_half(rows: Rows) -> float:
 def findings(tables: Tables) -> list[Finding]:
     """Where the bounds hold, and how well measured codes agree with exact values."""
     rows = tables["checks"]
-    bilinear = [row for row in rows if row["inside"] or row["curve"] != "single"]
+    bilinear = [row for row in rows if row["inside"] or row["curve"] != "dense"]
     inside, kept = sum(column(rows, "inside")), sum(column(rows, "inside_above_g1"))
     broken = [row for row in rows if row["broken_up_to_kernel"] is not None]
     where = "; ".join(
@@ -266,7 +266,7 @@ def findings(tables: Tables) -> list[Finding]:
     z, limit = deviations(tables["points"]), largest_expected(len(tables["points"]))
     return [
         Finding(
-            "The upper bound g_2 of the single projection holds for bilinear codes too (Theorem 2).",
+            "The upper bound g_2 of the dense projection holds for bilinear codes too (Theorem 2).",
             f"It holds at {sum(column(rows, 'below_g2'))} of {sum(column(rows, 'points'))} points of {len(rows)} exact "
             "curves.",
             verdict([r["below_g2"] == r["points"] for r in rows]),
@@ -300,7 +300,7 @@ def findings(tables: Tables) -> list[Finding]:
 EXPERIMENT = Experiment(
     name="bounds",
     title="Bounds on the expected Hamming distance",
-    about="Figure 3 of the paper: g_1 and g_2 for single and bilinear projections. Added: the exact expectation for "
+    about="Figure 3 of the paper: g_1 and g_2 for dense and bilinear projections. Added: the exact expectation for "
     "rank-one, flat and real mean difference spectra, and points measured from the encoders (two standard errors).",
     errata=(
         "Theorem 2's lower bound g_1 fails outside the assumptions of Lemma 1, e.g. for rank-one differences beyond "
@@ -310,10 +310,11 @@ EXPERIMENT = Experiment(
     ),
     configs={"quick": Config(data="digits", side=8, n_encoders=150), "full": Config()},
     data=lambda config: (config.data,),
-    parts=lambda config: [("curves",), ("single",), ("rank 1",), ("flat",), ("data mean",)],
+    parts=lambda config: [("curves",), ("dense",), ("rank 1",), ("flat",), ("data mean",)],
     measure=measure,
     combine=combine,
     plot=plot,
     findings=findings,
     kept=("checks", "points"),
+    revision=2,
 )

@@ -65,7 +65,7 @@ def methods(n_bits: int, bandwidth: float, seed: int) -> Iterator[tuple[str, boo
     for label, method, settings in (
         ("LSH-angle", "lsh-angle", angle),
         ("bilinear angle", "bilinear-angle", angle),
-        ("LSH-SIK (single)", "lsh-sik", kernel),
+        ("LSH-SIK (dense)", "lsh-sik", kernel),
         ("BLSH-SIK, m = 1", "blsh-sik", kernel),
         ("BLSH-SIK, m = 5", "blsh-sik", {**kernel, "oversampling": 5}),
         ("circulant SIK", "circulant-sik", kernel),

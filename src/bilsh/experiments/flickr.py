@@ -27,7 +27,7 @@ from bilsh.experiments.base import (
 )
 from bilsh.experiments.duplicates import Candidate, duplicate_rows, exact_rows
 from bilsh.experiments.inputs import Inputs
-from bilsh.experiments.retrieval import SINGLE, Protocol, bilinear_name, paper_encoder
+from bilsh.experiments.retrieval import DENSE, Protocol, bilinear_name, paper_encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def measure(config: Config, part: Part, inputs: Inputs, done: Done) -> Rows:
     def make(method: str, n_bits: int, seed: int) -> Any:
         return paper_encoder(method, n_bits, bandwidth, seed, inputs.jobs)
 
-    methods = (SINGLE, bilinear_name(1), bilinear_name(5))
+    methods = (DENSE, bilinear_name(1), bilinear_name(5))
     candidates = [Candidate(method, partial(make, method)) for method in methods]
     return duplicate_rows(data, config.n_copies, candidates, config.copy_bits, seed, inputs)
 
@@ -81,22 +81,20 @@ def combine(config: Config, done: Done) -> Tables:
 
 
 def plot(tables: Tables) -> Any:
-    """Precision-recall panels, then recall of near-duplicates against bits."""
+    """Recall of near-duplicates against bits, then precision-recall panels."""
     lengths = distinct(tables["curves"], "bits")
     kinds = distinct(tables["copies"], "copy")
     figure, axes = plots.panels(1, len(lengths) + len(kinds))
-    for i, bits in enumerate(lengths):
-        rows = select(tables["curves"], bits=bits)
-        plots.precision_recall_panel(axes[0, i], rows, mnist.panel_title(tables["map"], bits), legend=False)
-    axes[0, 0].set(ylabel="precision")
-    axes[0, 0].legend(loc="upper right")
-    for panel, kind in zip(axes[0, len(lengths) :], kinds, strict=True):
+    for panel, kind in zip(axes[0], kinds, strict=False):
         draw_copies(panel, select(tables["copies"], copy=kind))
         longest = max(bits for bits in column(tables["copies"], "bits") if bits is not None)
         best = max(select(tables["copies"], copy=kind, bits=longest), key=lambda row: row["recall_at_1"])
-        panel.set(
-            title=f"near-duplicates, {kind}\nfound first with {longest:,} bits: {best['recall_at_1']:.0%}"
-        )
+        panel.set(title=f"copies, {kind}: {best['recall_at_1']:.0%}\nfound first with {longest:,} bits")
+    for panel, bits in zip(axes[0, len(kinds) :], lengths, strict=True):
+        rows = select(tables["curves"], bits=bits)
+        plots.precision_recall_panel(panel, rows, mnist.panel_title(tables["map"], bits), legend=False)
+    axes[0, len(kinds)].set(ylabel="precision")
+    axes[0, len(kinds)].legend(loc="upper right")
     return figure
 
 
@@ -186,5 +184,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     kept=("map", "copies", "protocol"),
-    revision=2,
+    revision=3,
 )

@@ -26,7 +26,6 @@ GRAY = "#8A8A8A"
 METHOD_STYLE: dict[str, dict[str, Any]] = {
     "sign of centred values": {"color": GRAY, "linestyle": "-"},
     "dense, zero thresholds": {"color": BLACK, "linestyle": ":"},
-    "single": {"color": BLACK, "linestyle": "-"},
     "dense": {"color": BLACK, "linestyle": "-"},
     "LSH-SIK": {"color": BLACK, "linestyle": "-"},
     "LSH-angle": {"color": PURPLE, "linestyle": "-"},
@@ -49,7 +48,7 @@ METHOD_STYLE: dict[str, dict[str, Any]] = {
 }
 """One colour per method in all pictures, by how its name begins; whoever is not named here is gray."""
 
-SPECTRUM_COLOUR = {"single": BLACK, "rank 1": RED, "flat": GREEN}
+SPECTRUM_COLOUR = {"dense": BLACK, "rank 1": RED, "flat": GREEN}
 """Colours of exact curves by the kind of difference; the mean spectrum of data is orange."""
 
 

@@ -35,7 +35,7 @@ def probe(
     Parameters
     ----------
     method : str
-        "single" or "bilinear m=5".
+        "dense" or "bilinear m=5".
     n_bits, shape, n_items, repeats : int, (int, int), int, int
         Bits, matrix shape, matrices per run, and runs of which the best counts.
     budget : int
@@ -51,7 +51,7 @@ def probe(
 
     X = np.random.default_rng(0).standard_normal((n_items, *shape), dtype=np.float32)
     encoder = paper_encoder(method, n_bits, float(np.sqrt(2 * X[0].size)), 0)
-    if method == "single":
+    if method == "dense":
         encoder.set_params(projection=Dense(memory_budget=budget))
     fitted(paper_encoder("bilinear m=1", 16, 1.0, 0), X, 2).transform(X[:2])
     before = resident_bytes("VmRSS")
@@ -61,7 +61,7 @@ def probe(
         "seconds_per_item": seconds,
         "rss_growth": max(0, resident_bytes("VmHWM") - before),
         "parameter_bytes": int(encoder.parameter_bytes_),
-        "streamed": method == "single" and 4 * X[0].size * n_bits > budget,
+        "streamed": method == "dense" and 4 * X[0].size * n_bits > budget,
     }
 
 

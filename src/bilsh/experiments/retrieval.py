@@ -30,7 +30,7 @@ RECALL = np.linspace(0.02, 1.0, 50)
 FIT_ROWS = 64
 """Rows that encoders are fitted on: bandwidths are given, so a kernel encoder draws the same from any rows."""
 
-SINGLE = "single"
+DENSE = "dense"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ def bilinear_name(oversampling: int) -> str:
 
 
 def paper_encoder(method: str, n_bits: int, bandwidth: float, seed: int, jobs: int = 1) -> Encoder:
-    """Encoder of the paper by its name in tables: "single", "bilinear m=5"."""
+    """Encoder of the paper by its name in tables: "dense", "bilinear m=5"."""
     settings: dict[str, Any] = {"bandwidth": bandwidth, "random_state": seed, "n_jobs": jobs}
-    if method == SINGLE:
+    if method == DENSE:
         return METHODS["lsh-sik"].make(n_bits, **settings)
     settings["oversampling"] = int(method.removeprefix("bilinear m="))
     return METHODS["blsh-sik"].make(n_bits, **settings)
