@@ -1,5 +1,6 @@
-// The compiled core without Python: every level this machine has, against plain loops, and against codes and scores made
-// elsewhere. Built for sanitizers, other compilers and other processors (make sanitize, make clang, make test-arm).
+// The compiled core without Python: every level this machine has, against plain loops, and against codes and scores
+// made elsewhere. Built for sanitizers, other compilers and other processors (make sanitize, make clang, make
+// test-arm).
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -70,7 +71,8 @@ void golden(const std::vector<T>& values, std::uint64_t expected, const std::str
     check(found == expected, what + text);
 }
 
-// ---- search -----------------------------------------------------------------------------------------------------------
+// ---- search
+// -----------------------------------------------------------------------------------------------------------
 
 std::int32_t distance(const std::uint8_t* a, const std::uint8_t* b, std::size_t n) {
     std::int32_t sum = 0;
@@ -92,7 +94,8 @@ struct Slabs {
             for (std::size_t r = 0; r < n; ++r)
                 parts[s].insert(parts[s].end(), codes.data() + r * n_bytes + edges[s],
                                 codes.data() + r * n_bytes + edges[s + 1]);
-        for (std::size_t s = 0; s + 1 < edges.size(); ++s) set.slabs.push_back({parts[s].data(), edges[s + 1] - edges[s]});
+        for (std::size_t s = 0; s + 1 < edges.size(); ++s)
+            set.slabs.push_back({parts[s].data(), edges[s + 1] - edges[s]});
         set.n = n;
     }
 };
@@ -146,7 +149,8 @@ void scores(std::size_t n, std::size_t bits, std::vector<std::size_t> edges, int
     const std::size_t n_bytes = (bits + 7) / 8, n_queries = 3, k = 9;
     Bytes codes = numbers.bytes(n * n_bytes);
     if (bits % 8 != 0)
-        for (std::size_t r = 0; r < n; ++r) codes[(r + 1) * n_bytes - 1] &= static_cast<std::uint8_t>((1u << bits % 8) - 1);
+        for (std::size_t r = 0; r < n; ++r)
+            codes[(r + 1) * n_bytes - 1] &= static_cast<std::uint8_t>((1u << bits % 8) - 1);
     const Floats weights = numbers.floats(n_queries * bits), bias = numbers.floats(n_queries);
     const Slabs slabs(codes, n, n_bytes, edges);
     const bilsh::Weights asked{weights.data(), bias.data(), n_queries, bits};
@@ -160,14 +164,16 @@ void scores(std::size_t n, std::size_t bits, std::vector<std::size_t> edges, int
         std::vector<std::int64_t> order(n);
         for (std::size_t r = 0; r < n; ++r) order[r] = static_cast<std::int64_t>(r);
         const float* value = all.data() + q * n;
-        std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return value[a] > value[b]; });
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::int64_t a, std::int64_t b) { return value[a] > value[b]; });
         for (std::size_t i = 0; i < k; ++i)
             check(ids[q * k + i] == order[i] && best[q * k + i] == value[order[i]], "score_top_k of " + what);
         check(some[2 * q] == value[n - 1] && some[2 * q + 1] == value[n - 1], "score_rows of " + what);
     }
 }
 
-// ---- encoding ---------------------------------------------------------------------------------------------------------
+// ---- encoding
+// ---------------------------------------------------------------------------------------------------------
 
 void encode(const bilsh::Plan& plan, std::size_t n, int n_jobs, std::uint64_t code_digest, std::uint64_t value_digest,
             const std::string& what) {
@@ -207,26 +213,20 @@ void encoders(int n_jobs) {
     const Floats left = numbers.floats(40 * 11), right = numbers.floats(23 * 17);
     const bilsh::BilinearPlan plain({40, 11, 23, 17, 187}, left.data(), right.data(), pairs.data(), k, offsets.data(),
                                     tau.data(), nullptr, nullptr, true);
-    const bilsh::BilinearPlan scrambled({40, 11, 23, 17, 180}, left.data(), right.data(), pairs.data(), k, offsets.data(),
-                                        nullptr, permutation.data(), signs.data(), false);
+    const bilsh::BilinearPlan scrambled({40, 11, 23, 17, 180}, left.data(), right.data(), pairs.data(), k,
+                                        offsets.data(), nullptr, permutation.data(), signs.data(), false);
     const bilsh::DensePlan dense(weights.data(), 187, outputs.data(), k, offsets.data(), tau.data());
-    const bilsh::HadamardPlan hadamard(signs.data(), 1, 256, outputs.data(), k, 187, 1.0f / 4096, offsets.data(), tau.data());
+    const bilsh::HadamardPlan hadamard(signs.data(), 1, 256, outputs.data(), k, 187, 1.0f / 4096, offsets.data(),
+                                       tau.data());
     const Floats scale(40, 0.25f);
     const std::size_t few = 3, many = 75;
-    encode(plain, few, n_jobs, 0xab30add1b02466de, 0x1cb3243761f9dc8a,
-           "bilinear, few items");
-    encode(plain, many, n_jobs, 0xe6b9bb790a4fd51f, 0x76cd3e6572c6574f,
-           "bilinear, many items");
-    encode(scrambled, few, n_jobs, 0x34ac664fcb4933ea, 0xb5239e42cf143282,
-           "scrambled, few items");
-    encode(scrambled, many, n_jobs, 0xdbfb412ca27049ed, 0x76604f0180e5a7c7,
-           "scrambled, many items");
-    encode(dense, few, n_jobs, 0x8fa5af67bee39178, 0xc4cc7411c10ded38,
-           "dense, few items");
-    encode(dense, many, n_jobs, 0xa2a56744fd2ecc9f, 0xe1722782aa710c72,
-           "dense, many items");
-    encode(hadamard, few, n_jobs, 0x79c41365bd04d738, 0x93a4d4ba435fcb5f,
-           "Hadamard");
+    encode(plain, few, n_jobs, 0xab30add1b02466de, 0x1cb3243761f9dc8a, "bilinear, few items");
+    encode(plain, many, n_jobs, 0xe6b9bb790a4fd51f, 0x76cd3e6572c6574f, "bilinear, many items");
+    encode(scrambled, few, n_jobs, 0x34ac664fcb4933ea, 0xb5239e42cf143282, "scrambled, few items");
+    encode(scrambled, many, n_jobs, 0xdbfb412ca27049ed, 0x76604f0180e5a7c7, "scrambled, many items");
+    encode(dense, few, n_jobs, 0x8fa5af67bee39178, 0xc4cc7411c10ded38, "dense, few items");
+    encode(dense, many, n_jobs, 0xa2a56744fd2ecc9f, 0xe1722782aa710c72, "dense, many items");
+    encode(hadamard, few, n_jobs, 0x79c41365bd04d738, 0x93a4d4ba435fcb5f, "Hadamard");
     const bilsh::Variate kinds[] = {bilsh::Variate::gaussian, bilsh::Variate::cauchy, bilsh::Variate::laplace};
     const std::uint64_t streams[3][3] = {
         {0xdbe2a7099e7809c3, 0xb60cfedfb4eb6c63, 0x58ced485574577e8},
@@ -238,13 +238,14 @@ void encoders(int n_jobs) {
         Floats stream(7 * 150);
         bilsh::dense_weights(11, kinds[i], scale.data(), 150, 2, 9, stream.data());
         golden(stream, streams[i][0], what);
-        const bilsh::DensePlan streamed(11, kinds[i], scale.data(), 40, 187, outputs.data(), k, offsets.data(), tau.data(),
-                                        1 << 16);
+        const bilsh::DensePlan streamed(11, kinds[i], scale.data(), 40, 187, outputs.data(), k, offsets.data(),
+                                        tau.data(), 1 << 16);
         encode(streamed, many, n_jobs, streams[i][1], streams[i][2], what);
     }
 }
 
-// ---- threads ----------------------------------------------------------------------------------------------------------
+// ---- threads
+// ----------------------------------------------------------------------------------------------------------
 
 void threads() {
     Numbers numbers;
@@ -273,9 +274,7 @@ void threads() {
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
                 ++done;
             });
-        } catch (const bilsh::Interrupted&) {
-            interrupted = true;
-        }
+        } catch (const bilsh::Interrupted&) { interrupted = true; }
         check(interrupted && done < 100'000, "an interrupted call ends early");
     }
     bool thrown = false;
@@ -283,9 +282,7 @@ void threads() {
         bilsh::parallel_for(50, 3, [](std::size_t i, int) {
             if (i == 20) throw std::runtime_error("twenty");
         });
-    } catch (const std::runtime_error&) {
-        thrown = true;
-    }
+    } catch (const std::runtime_error&) { thrown = true; }
     check(thrown, "an exception of a task is rethrown");
 }
 

@@ -46,8 +46,8 @@ struct BilinearPlan::Design {
         std::vector<uint32_t> place;
         place.reserve(all.size());
         for (const T& entry : all)
-            place.push_back(static_cast<uint32_t>(std::lower_bound(entries.begin(), entries.end(), entry) -
-                                                  entries.begin()));
+            place.push_back(
+                static_cast<uint32_t>(std::lower_bound(entries.begin(), entries.end(), entry) - entries.begin()));
         return place;
     }
 };
@@ -179,13 +179,12 @@ void BilinearPlan::run_shared(const EncodeKernels& kernels, const float* x, std:
     float* all = workspace().shared_tiles.floats(tiles * size);
     uint8_t* planes = workspace().shared_planes.bytes(tiles * plane_bytes);
     const auto items = [&](std::size_t tile) { return std::min(lanes, n - tile * lanes); };
-    parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
-        fill_tile(kernels, x + t * lanes * d_, items(t), all + t * size);
-    });
+    parallel_for(tiles, n_jobs,
+                 [&](std::size_t t, int) { fill_tile(kernels, x + t * lanes * d_, items(t), all + t * size); });
     parallel_for(tiles * parts, n_jobs, [&](std::size_t task, int) {
         const std::size_t t = task / parts, row = task % parts * rows;
-        run_rows(kernels, all + t * size, row, std::min(row + rows, first_rows_), items(t), planes + t * plane_bytes, output,
-                 t * lanes);
+        run_rows(kernels, all + t * size, row, std::min(row + rows, first_rows_), items(t), planes + t * plane_bytes,
+                 output, t * lanes);
     });
     parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
         bits_.pack_tile(kernels, planes + t * plane_bytes, items(t), output, t * lanes);
@@ -193,8 +192,8 @@ void BilinearPlan::run_shared(const EncodeKernels& kernels, const float* x, std:
 }
 
 // Few items: lanes along the columns of the item in stage 1, along the rows of `second` in stage 2.
-void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::size_t n, Output output,
-                           std::size_t item, int n_jobs) const {
+void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::size_t n, Output output, std::size_t item,
+                           int n_jobs) const {
     const std::size_t size = first_dim_ * second_dim_;
     const bool grid = !second_columns_.empty();
     const float* matrices = x;
@@ -262,8 +261,8 @@ void BilinearPlan::run(const float* x, std::size_t n, Output output, int n_jobs)
         parallel_for(tiles, n_jobs, [&](std::size_t t, int) {
             run_tile(kernels, x + t * lanes * d_, std::min(lanes, n - t * lanes), output, t * lanes);
         });
-    // Few items share the blocks of rows, but only as many as stay in the cache meanwhile. With many groups of them each
-    // thread takes whole groups, else all share one.
+    // Few items share the blocks of rows, but only as many as stay in the cache meanwhile. With many groups of them
+    // each thread takes whole groups, else all share one.
     const std::size_t first = std::min(tiles * lanes, n);
     const std::size_t together = std::clamp<std::size_t>(cached_bytes / item_bytes, 1, lanes);
     const std::size_t groups = (n - first + together - 1) / together;

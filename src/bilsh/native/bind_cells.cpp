@@ -20,9 +20,9 @@ std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, Cou
     bool ascending = at[0] == 0 && static_cast<std::uint64_t>(at[n]) == set.n;
     for (std::size_t cell = 0; cell < n; ++cell) ascending = ascending && at[cell] <= at[cell + 1];
     require(ascending, "offsets must ascend from 0 to the number of rows, " + text(set.n));
-    require(far.shape(0) == asked.n && far.shape(1) == n,
-            "far must have a row per query and a column per cell, (" + text(asked.n) + ", " + text(n) + "); got (" +
-                text(far.shape(0)) + ", " + text(far.shape(1)) + ")");
+    require(far.shape(0) == asked.n && far.shape(1) == n, "far must have a row per query and a column per cell, (" +
+                                                              text(asked.n) + ", " + text(n) + "); got (" +
+                                                              text(far.shape(0)) + ", " + text(far.shape(1)) + ")");
     require(limits.shape(0) + 1 == slabs.size() && (limits.shape(1) > 0 || slabs.size() == 1),
             "limits must have a row for every slab but the last, " + text(slabs.size() - 1) +
                 ", and a column for every distance; got shape (" + text(limits.shape(0)) + ", " +
@@ -48,13 +48,14 @@ std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, Cou
     return {found, distances, visits, counters_of(std::move(effort))};
 }
 
-Out<std::uint8_t, 2> majority(const Codes& codes, const In<std::int32_t, 1>& cell_of, const Codes& centres, int n_jobs) {
+Out<std::uint8_t, 2> majority(const Codes& codes, const In<std::int32_t, 1>& cell_of, const Codes& centres,
+                              int n_jobs) {
     const bilsh::Queries rows = queries_of(codes);
     const std::size_t n = centres.shape(0);
-    require(centres.shape(1) == rows.bytes, "centres must be as long as codes, " + text(rows.bytes) + " bytes; got " +
-                                                text(centres.shape(1)));
-    require(cell_of.shape(0) == rows.n, "cell_of must have one entry per code, " + text(rows.n) + "; got " +
-                                            text(cell_of.shape(0)));
+    require(centres.shape(1) == rows.bytes,
+            "centres must be as long as codes, " + text(rows.bytes) + " bytes; got " + text(centres.shape(1)));
+    require(cell_of.shape(0) == rows.n,
+            "cell_of must have one entry per code, " + text(rows.n) + "; got " + text(cell_of.shape(0)));
     for (std::size_t i = 0; i < rows.n; ++i)
         require(cell_of.data()[i] >= 0 && static_cast<std::size_t>(cell_of.data()[i]) < n,
                 "cell_of must be from 0 to " + text(n) + " - 1");

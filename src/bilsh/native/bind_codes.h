@@ -18,17 +18,18 @@ inline bilsh::Queries queries_of(const Codes& codes) {
     return {codes.data(), codes.shape(0), codes.shape(1)};
 }
 
-inline bilsh::CodeSet code_set(const Slabs& slabs, std::size_t code_bytes, const Ids& ids = {}, const Bitmap& alive = {}) {
+inline bilsh::CodeSet code_set(const Slabs& slabs, std::size_t code_bytes, const Ids& ids = {},
+                               const Bitmap& alive = {}) {
     require(!slabs.empty(), "slabs must hold at least one matrix of codes");
     bilsh::CodeSet set;
     set.n = slabs[0].shape(0);
     for (const Codes& slab : slabs) {
-        require(slab.shape(0) == set.n, "all slabs must have as many rows as the first, " + text(set.n) + "; got " +
-                                            text(slab.shape(0)));
+        require(slab.shape(0) == set.n,
+                "all slabs must have as many rows as the first, " + text(set.n) + "; got " + text(slab.shape(0)));
         set.slabs.push_back({slab.data(), slab.shape(1)});
     }
-    require(set.bytes() == code_bytes, "the slabs together hold " + text(set.bytes()) +
-                                           " bytes per code; the queries have " + text(code_bytes));
+    require(set.bytes() == code_bytes,
+            "the slabs together hold " + text(set.bytes()) + " bytes per code; the queries have " + text(code_bytes));
     require(set.n <= 0xffffffffu, "a code set must have fewer than 2^32 rows");
     require(!ids || ids->shape(0) == set.n,
             "ids must have one entry per row, " + text(set.n) + "; got " + text(ids ? ids->shape(0) : 0));

@@ -40,9 +40,11 @@ std::tuple<Out<std::int64_t, 1>, Out<std::int64_t, 1>, Out<std::int32_t, 1>> ham
             array_of(std::move(matches.distances))};
 }
 
-std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Counters> progressive_top_k(
-    const Codes& queries, const Slabs& slabs, std::size_t k, const In<std::int32_t, 2>& limits, std::size_t seeds,
-    const Ids& ids, const Bitmap& alive, int n_jobs) {
+std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Counters> progressive_top_k(const Codes& queries,
+                                                                                   const Slabs& slabs, std::size_t k,
+                                                                                   const In<std::int32_t, 2>& limits,
+                                                                                   std::size_t seeds, const Ids& ids,
+                                                                                   const Bitmap& alive, int n_jobs) {
     const bilsh::Queries asked = queries_of(queries);
     const bilsh::CodeSet set = code_set(slabs, asked.bytes, ids, alive);
     require(limits.shape(0) + 1 == slabs.size() && limits.shape(1) > 0,

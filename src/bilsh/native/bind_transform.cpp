@@ -14,21 +14,34 @@ void check_input(const bilsh::TransformPlan& plan, const In<float, 2>& x) {
             "X has " + text(x.shape(1)) + " columns; this plan encodes " + text(plan.dimension()));
 }
 
-bilsh::CodeSet codes_of(const bilsh::TransformPlan& plan, const Slabs& slabs, const Ids& ids = {}, const Bitmap& alive = {}) {
+bilsh::CodeSet codes_of(const bilsh::TransformPlan& plan, const Slabs& slabs, const Ids& ids = {},
+                        const Bitmap& alive = {}) {
     const bilsh::CodeSet set = code_set(slabs, plan.bytes(), ids, alive);
     require(set.slabs[0].bytes >= bilsh::header_bytes,
             "the first slab must hold the header of " + text(bilsh::header_bytes) + " bytes");
     return set;
 }
 
-void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, const Frames& frames, In<float, 2> centres,
-                        In<int32_t, 2> coordinates, In<float, 1> steps, In<int32_t, 1> depths, In<float, 1> errors, double add_least,
-                        double add_step, double share, std::size_t n_bytes) {
-    bilsh::TransformParts parts{centres.shape(0), centres.shape(1), coordinates.shape(1), n_bytes, &nearest, {}, centres.data(),
-                                coordinates.data(), steps.data(), depths.data(), errors.data(), static_cast<float>(add_least),
-                                static_cast<float>(add_step), static_cast<float>(share)};
+void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, const Frames& frames,
+                        In<float, 2> centres, In<int32_t, 2> coordinates, In<float, 1> steps, In<int32_t, 1> depths,
+                        In<float, 1> errors, double add_least, double add_step, double share, std::size_t n_bytes) {
+    bilsh::TransformParts parts{centres.shape(0),
+                                centres.shape(1),
+                                coordinates.shape(1),
+                                n_bytes,
+                                &nearest,
+                                {},
+                                centres.data(),
+                                coordinates.data(),
+                                steps.data(),
+                                depths.data(),
+                                errors.data(),
+                                static_cast<float>(add_least),
+                                static_cast<float>(add_step),
+                                static_cast<float>(share)};
     require(parts.n_centres >= 1 && parts.n_centres <= bilsh::most_centres, "there must be from 1 to 256 centres");
-    require(frames.size() == parts.n_centres && coordinates.shape(0) == parts.n_centres && nearest.bits().size() == parts.n_centres,
+    require(frames.size() == parts.n_centres && coordinates.shape(0) == parts.n_centres &&
+                nearest.bits().size() == parts.n_centres,
             "frames, coordinates and nearest must have one entry per centre, " + text(parts.n_centres));
     require(nearest.dimension() == parts.d, "nearest must take the centres' " + text(parts.d) + " numbers");
     std::size_t total = 0;
@@ -47,7 +60,8 @@ void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, 
         parts.frames.push_back(frame);
         total += m;
     }
-    require(steps.shape(0) == total && depths.shape(0) == total, "steps and depths must have one entry per coordinate, " + text(total));
+    require(steps.shape(0) == total && depths.shape(0) == total,
+            "steps and depths must have one entry per coordinate, " + text(total));
     for (std::size_t i = 0; i < total; ++i) require(steps.data()[i] > 0.0f, "steps must be above 0");
     require(errors.shape(0) == bilsh::error_levels - 1, "errors must have 255 entries");
     require(std::is_sorted(errors.data(), errors.data() + errors.shape(0)), "errors must ascend");
@@ -71,8 +85,9 @@ Out<uint8_t, 2> encode(const bilsh::TransformPlan& plan, const In<float, 2>& x, 
     return codes;
 }
 
-std::tuple<Out<std::int64_t, 2>, Out<float, 2>> top_k(const bilsh::TransformPlan& plan, const In<float, 2>& q, const Slabs& slabs,
-                                                      std::size_t k, const Ids& ids, const Bitmap& alive, int n_jobs) {
+std::tuple<Out<std::int64_t, 2>, Out<float, 2>> top_k(const bilsh::TransformPlan& plan, const In<float, 2>& q,
+                                                      const Slabs& slabs, std::size_t k, const Ids& ids,
+                                                      const Bitmap& alive, int n_jobs) {
     check_input(plan, q);
     const bilsh::CodeSet set = codes_of(plan, slabs, ids, alive);
     const std::size_t width = std::min(k, set.count_alive());
@@ -84,8 +99,8 @@ std::tuple<Out<std::int64_t, 2>, Out<float, 2>> top_k(const bilsh::TransformPlan
     return {found, out};
 }
 
-Out<float, 2> rows(const bilsh::TransformPlan& plan, const In<float, 2>& q, const Slabs& slabs, const In<std::int64_t, 2>& rows,
-                   int n_jobs) {
+Out<float, 2> rows(const bilsh::TransformPlan& plan, const In<float, 2>& q, const Slabs& slabs,
+                   const In<std::int64_t, 2>& rows, int n_jobs) {
     check_input(plan, q);
     const bilsh::CodeSet set = codes_of(plan, slabs);
     check_rows(rows, q.shape(0), set.n);
@@ -99,11 +114,12 @@ Out<float, 2> rows(const bilsh::TransformPlan& plan, const In<float, 2>& q, cons
 }  // namespace
 
 void bind_transform(nb::module_& m) {
-    nb::class_<bilsh::TransformPlan>(m, "TransformPlan", "Centres, frames and quantisers: float32 rows in, codes or estimates out.")
-        .def("__init__", &new_transform_plan, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::arg("nearest"), nb::arg("frames"),
-             nb::arg("centres").noconvert(), nb::arg("coordinates").noconvert(), nb::arg("steps").noconvert(),
-             nb::arg("depths").noconvert(), nb::arg("errors").noconvert(), nb::arg("add_least"), nb::arg("add_step"),
-             nb::arg("share"), nb::arg("n_bytes"))
+    nb::class_<bilsh::TransformPlan>(m, "TransformPlan",
+                                     "Centres, frames and quantisers: float32 rows in, codes or estimates out.")
+        .def("__init__", &new_transform_plan, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::arg("nearest"),
+             nb::arg("frames"), nb::arg("centres").noconvert(), nb::arg("coordinates").noconvert(),
+             nb::arg("steps").noconvert(), nb::arg("depths").noconvert(), nb::arg("errors").noconvert(),
+             nb::arg("add_least"), nb::arg("add_step"), nb::arg("share"), nb::arg("n_bytes"))
         .def("encode", &encode, nb::arg("X").noconvert(), nb::arg("n_jobs") = 1, "Codes (n, n_bytes).")
         .def("top_k", &top_k, nb::arg("Q").noconvert(), nb::arg("slabs").noconvert(), nb::arg("k"),
              nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,

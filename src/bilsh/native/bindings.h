@@ -45,8 +45,8 @@ auto data_or_null(const std::optional<Array>& array) {
     return array ? array->data() : nullptr;
 }
 
-// Uninitialised memory, null if there is none. Large arrays get large pages where the system has them: a scan of codes in
-// small ones reads a third less per second.
+// Uninitialised memory, null if there is none. Large arrays get large pages where the system has them: a scan of codes
+// in small ones reads a third less per second.
 inline void* new_memory(std::size_t bytes) {
     constexpr std::size_t page = std::size_t{1} << 21;
     if (bytes < 2 * page) return std::malloc(std::max<std::size_t>(bytes, 1));
@@ -66,7 +66,8 @@ Out<T, 2> new_matrix(std::size_t rows, std::size_t columns) {
         data = static_cast<T*>(new_memory(size * sizeof(T)));
     if (!data) {
         PyErr_SetString(PyExc_MemoryError, ("no memory for an array of shape (" + text(rows) + ", " + text(columns) +
-                                            "); ask for fewer rows at a time").c_str());
+                                            "); ask for fewer rows at a time")
+                                               .c_str());
         throw nb::python_error();
     }
     nb::capsule owner(data, [](void* p) noexcept { std::free(p); });
@@ -96,9 +97,7 @@ void unlocked(const Work& work) {
         const bilsh::Watch watch(&signal_raised);
         try {
             work();
-        } catch (const bilsh::Interrupted&) {
-            interrupted = true;
-        }
+        } catch (const bilsh::Interrupted&) { interrupted = true; }
     }
     if (interrupted) throw nb::python_error();
 }

@@ -5,16 +5,16 @@
 #include <cstdint>
 
 #if defined(__AVX2__)
-#include <immintrin.h>
+#    include <immintrin.h>
 #elif defined(__aarch64__)
-#include <arm_neon.h>
+#    include <arm_neon.h>
 #endif
 
 namespace bilsh::BILSH_LEVEL {
 
 #if defined(__AVX2__)
 
-#define BILSH_BYTE_LANES 1
+#    define BILSH_BYTE_LANES 1
 constexpr std::size_t lanes = 32;
 using Bytes = __m256i;
 static inline Bytes load_bytes(const std::uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const Bytes*>(p)); }
@@ -46,7 +46,8 @@ static inline void add_eight(__m128i low, __m128i high, std::int32_t* out) {
 // out[r] += low + 64 high, in the order of the rows.
 static inline void add_digits(const Wide& low, const Wide& high, std::int32_t* out) {
     const __m256i low0 = _mm256_unpacklo_epi16(low.even, low.odd), low1 = _mm256_unpackhi_epi16(low.even, low.odd);
-    const __m256i high0 = _mm256_unpacklo_epi16(high.even, high.odd), high1 = _mm256_unpackhi_epi16(high.even, high.odd);
+    const __m256i high0 = _mm256_unpacklo_epi16(high.even, high.odd),
+                  high1 = _mm256_unpackhi_epi16(high.even, high.odd);
     add_eight(_mm256_castsi256_si128(low0), _mm256_castsi256_si128(high0), out);
     add_eight(_mm256_castsi256_si128(low1), _mm256_castsi256_si128(high1), out + 8);
     add_eight(_mm256_extracti128_si256(low0, 1), _mm256_extracti128_si256(high0, 1), out + 16);
@@ -62,7 +63,7 @@ static inline Bytes load_rows(const std::uint8_t* row, std::size_t row_stride) {
 
 #elif defined(__aarch64__)
 
-#define BILSH_BYTE_LANES 1
+#    define BILSH_BYTE_LANES 1
 constexpr std::size_t lanes = 16;
 using Bytes = uint8x16_t;
 static inline Bytes load_bytes(const std::uint8_t* p) { return vld1q_u8(p); }
@@ -110,7 +111,8 @@ static inline void zip_twice(Bytes (&x)[4]) {
 
 // Calls use(j, columns, n) for columns j .. j + n of `lanes` rows, n up to four: a register of rows for each.
 template <class Use>
-static inline void transpose_rows(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_bytes, const Use& use) {
+static inline void transpose_rows(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_bytes,
+                                  const Use& use) {
     alignas(64) std::uint8_t copy[lanes * 64];
     for (std::size_t block = 0; block < n_bytes; block += 64) {
         const std::size_t left = n_bytes - block < 64 ? n_bytes - block : 64;
@@ -130,16 +132,16 @@ static inline void transpose_rows(const std::uint8_t* rows, std::size_t row_stri
         for (std::size_t j = 0; j < left; j += 16) {
             const std::size_t n = left - j < 16 ? left - j : 16;
             Bytes half[16];
-#pragma GCC unroll 4
+#    pragma GCC unroll 4
             for (int i = 0; i < 4; ++i) {
                 Bytes x[4];
-#pragma GCC unroll 4
+#    pragma GCC unroll 4
                 for (int k = 0; k < 4; ++k) x[k] = load_rows(from + j + (i + 4 * k) * stride, stride);
                 zip_twice(x);
-#pragma GCC unroll 4
+#    pragma GCC unroll 4
                 for (int k = 0; k < 4; ++k) half[4 * i + k] = x[k];
             }
-#pragma GCC unroll 4
+#    pragma GCC unroll 4
             for (std::size_t i = 0; i < 4; ++i) {
                 Bytes x[4] = {half[i], half[i + 4], half[i + 8], half[i + 12]};
                 zip_twice(x);
@@ -149,13 +151,13 @@ static inline void transpose_rows(const std::uint8_t* rows, std::size_t row_stri
     }
 }
 
-// `lanes` rows side by side: for each byte of a code, the low halves of all rows, then the high ones. n_rows is a multiple
-// of `lanes`; packed takes two bytes for each.
+// `lanes` rows side by side: for each byte of a code, the low halves of all rows, then the high ones. n_rows is a
+// multiple of `lanes`; packed takes two bytes for each.
 static inline void pack_halves(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows,
                                std::size_t n_bytes, std::uint8_t* packed) {
     for (std::size_t r = 0; r < n_rows; r += lanes, rows += lanes * row_stride, packed += 2 * lanes * n_bytes)
         transpose_rows(rows, row_stride, n_bytes,
-                       [&](std::size_t j, const Bytes (&column)[4], std::size_t n) __attribute__((always_inline)) {
+                       [&](std::size_t j, const Bytes(&column)[4], std::size_t n) __attribute__((always_inline)) {
                            for (std::size_t k = 0; k < n; ++k) {
                                store_bytes(packed + 2 * lanes * (j + k), low_halves(column[k]));
                                store_bytes(packed + 2 * lanes * (j + k) + lanes, high_halves(column[k]));

@@ -21,7 +21,7 @@ constexpr std::int32_t farthest = std::numeric_limits<std::int32_t>::max();
 // Some queries, all of whose cells one thread reads: the nearest cells of each query whole, then cell by cell for all
 // queries that visit it, so that its rows are near when the next query comes.
 class Reader {
-  public:
+public:
     Reader(const Queries& queries, const CodeSet& set, const Cells& cells, std::size_t k, const Stop& stop,
            const Limits& limits)
         : kernels_(bilsh::kernels()),
@@ -78,7 +78,7 @@ class Reader {
     Nearest& best(std::size_t query) { return best_[query]; }
     const Effort& effort() const { return effort_; }
 
-  private:
+private:
     static constexpr std::uint32_t only = 0;
 
     const std::int32_t* far(std::size_t query) const { return cells_.far + query * cells_.n; }
@@ -128,8 +128,8 @@ class Reader {
             if (read_[chosen_[i]] != stamp_) visits.push_back(chosen_[i]);
     }
 
-    // Distances of rows [row, row + n) over one slab to one query. Eight rows are compared at once, so a few of the next cell
-    // come along.
+    // Distances of rows [row, row + n) over one slab to one query. Eight rows are compared at once, so a few of the
+    // next cell come along.
     void compare(std::size_t query, std::size_t stage, std::size_t row, std::size_t n, std::int32_t* out, bool add) {
         const Slab& slab = set_.slabs[stage];
         const std::size_t whole = std::min((n + 7) / 8 * 8, set_.n - row);
@@ -186,7 +186,8 @@ class Reader {
             for (std::size_t first = 0; first < n_queries; first += block.together()) {
                 const std::size_t some = std::min(block.together(), n_queries - first);
                 const std::int32_t* distances = block_.compare(block, first, some);
-                for (std::size_t i = 0; i < some; ++i) go_on(queries[first + i], row, n, distances + i * block_.stride());
+                for (std::size_t i = 0; i < some; ++i)
+                    go_on(queries[first + i], row, n, distances + i * block_.stride());
             }
         }
     }
@@ -195,13 +196,14 @@ class Reader {
         return stage + 1 == set_.slabs.size() ? best.worst() : limits_.at(stage, best.worst());
     }
 
-    // Rows [row, row + n) with their distances over the first slab: those within the limits go on, slab by slab. The nearest
-    // cells held k living rows, so there is a bound.
+    // Rows [row, row + n) with their distances over the first slab: those within the limits go on, slab by slab. The
+    // nearest cells held k living rows, so there is a bound.
     void go_on(std::size_t query, std::size_t row, std::size_t n, const std::int32_t* distances) {
         Nearest& best = best_[query];
         const std::size_t passed = kernels_.hamming.select(distances, n, limit_after(0, best), chosen_.data());
         if (passed == 0) return;
-        if (set_.slabs.size() == 2 && 5 * passed > n) {  // the rest of all rows, as it lies, is quicker than that of some
+        if (set_.slabs.size() == 2 &&
+            5 * passed > n) {  // the rest of all rows, as it lies, is quicker than that of some
             compare(query, 1, row, n, more_.data(), false);
             for (std::size_t i = 0; i < passed; ++i) {
                 const std::size_t at = chosen_[i];
@@ -219,8 +221,8 @@ class Reader {
         }
         for (std::size_t stage = 1; stage < set_.slabs.size() && left != 0; ++stage) {
             const Slab& slab = set_.slabs[stage];
-            kernels_.hamming.gather(slab.data, slab.bytes, rows_.data(), left, queries_.at(query) + offsets_[stage], slab.bytes,
-                                    found_.data());
+            kernels_.hamming.gather(slab.data, slab.bytes, rows_.data(), left, queries_.at(query) + offsets_[stage],
+                                    slab.bytes, found_.data());
             count(stage, left);
             const std::int32_t limit = limit_after(stage, best);
             std::size_t kept = 0;
@@ -266,8 +268,8 @@ Effort cells_top_k(const Queries& queries, const CodeSet& set, const Cells& cell
     std::vector<Effort> efforts(ceil_div(queries.n, share), effort);
     parallel_for(efforts.size(), n_jobs, [&](std::size_t task, int) {
         const std::size_t first = task * share, n = std::min(share, queries.n - first);
-        Reader reader({queries.at(first), n, queries.bytes}, set, {cells.offsets, cells.far + first * cells.n, cells.n}, k,
-                      stop, limits);
+        Reader reader({queries.at(first), n, queries.bytes}, set, {cells.offsets, cells.far + first * cells.n, cells.n},
+                      k, stop, limits);
         reader.run(visits + first);
         std::size_t at = first * k;
         for (std::size_t q = 0; q < n; ++q)

@@ -20,8 +20,8 @@ struct Cells {
     std::size_t end(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell + 1]); }
 };
 
-// When a query has visited enough: at first the nearest cells, until they hold `first` living rows, which gives a bound T on
-// the k-th distance; then all cells no farther than floor(share * T) + slack.
+// When a query has visited enough: at first the nearest cells, until they hold `first` living rows, which gives a bound
+// T on the k-th distance; then all cells no farther than floor(share * T) + slack.
 struct Stop {
     std::size_t first;
     double share;
@@ -33,12 +33,14 @@ struct Visit {
     std::int32_t bound, front, cells;
 };
 
-// The k nearest of the rows that each query visits, by prefixes; k is at most the number of living rows, and more cells are
-// visited where they hold fewer. What is found depends on the query and the set only, not on n_jobs or other queries.
+// The k nearest of the rows that each query visits, by prefixes; k is at most the number of living rows, and more cells
+// are visited where they hold fewer. What is found depends on the query and the set only, not on n_jobs or other
+// queries.
 Effort cells_top_k(const Queries& queries, const CodeSet& set, const Cells& cells, std::size_t k, const Stop& stop,
                    const Limits& limits, int n_jobs, std::int64_t* ids, std::int32_t* distances, Visit* visits);
 
 // New centres: the majority of each bit in the rows of a cell, ties to zero. Cells without rows keep theirs.
-void majority(const Queries& codes, const std::int32_t* cell_of, std::size_t n_cells, int n_jobs, std::uint8_t* centres);
+void majority(const Queries& codes, const std::int32_t* cell_of, std::size_t n_cells, int n_jobs,
+              std::uint8_t* centres);
 
 }  // namespace bilsh

@@ -36,7 +36,8 @@ inline void add_carry(__m256i& high, __m256i& low, __m256i b, __m256i c) {
     low = _mm256_xor_si256(u, c);
 }
 
-// Harley and Seal's count (Mula, Kurz and Lemire 2016): sixteen registers make one to look up. Whole blocks of 512 bytes.
+// Harley and Seal's count (Mula, Kurz and Lemire 2016): sixteen registers make one to look up. Whole blocks of 512
+// bytes.
 inline __m256i long_distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
     const __m256i zero = _mm256_setzero_si256();
     __m256i total = zero, ones = zero, twos = zero, fours = zero, eights = zero;
@@ -62,8 +63,7 @@ inline __m256i long_distance(const uint8_t* a, const uint8_t* b, size_t n_bytes)
     const __m256i rest[4] = {ones, twos, fours, eights};
     total = _mm256_slli_epi64(total, 4);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-        total = _mm256_add_epi64(total, _mm256_slli_epi64(sum_words(count_bytes(rest[i])), i));
+    for (int i = 0; i < 4; ++i) total = _mm256_add_epi64(total, _mm256_slli_epi64(sum_words(count_bytes(rest[i])), i));
     return total;
 }
 
@@ -89,8 +89,8 @@ inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
     return sum_across(sum) + distance_by_words(a, b, j, n_bytes);
 }
 
-// Short rows, eight at a time, of V whole registers and a rest: they share the sums across lanes. Pairs share a register
-// (counts stay below 2^32), then come two rounds of halving.
+// Short rows, eight at a time, of V whole registers and a rest: they share the sums across lanes. Pairs share a
+// register (counts stay below 2^32), then come two rounds of halving.
 template <int V>
 size_t short_strip(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes,
                    int32_t* out, bool add) {
@@ -123,12 +123,14 @@ size_t short_strip(const uint8_t* rows, size_t row_stride, size_t n_rows, const 
 // Distances of the first rows to one query, if they are short; returns how many.
 inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes,
                          int32_t* out, bool add) {
-    constexpr size_t (*strips[])(const uint8_t*, size_t, size_t, const uint8_t*, size_t, int32_t*, bool) = {short_strip<0>, short_strip<1>, short_strip<2>, short_strip<3>, short_strip<4>};
+    constexpr size_t (*strips[])(const uint8_t*, size_t, size_t, const uint8_t*, size_t, int32_t*, bool) = {
+        short_strip<0>, short_strip<1>, short_strip<2>, short_strip<3>, short_strip<4>};
     return n_bytes < 160 ? strips[n_bytes / 32](rows, row_stride, n_rows, query, n_bytes, out, add) : 0;
 }
 
-// Against many queries, rows lie side by side in half bytes, and a look-up tells the distances of 32 rows to half a byte of
-// a query: there are sixteen tables, one per value of it. A byte holds at most 4 per look-up, 62 look-ups in all.
+// Against many queries, rows lie side by side in half bytes, and a look-up tells the distances of 32 rows to half a
+// byte of a query: there are sixteen tables, one per value of it. A byte holds at most 4 per look-up, 62 look-ups in
+// all.
 constexpr PackedLayout packed_layout = {lanes, 1, 2};
 constexpr size_t chunk_bytes = 31;
 constexpr size_t span_bytes = 256 * chunk_bytes;  // whose distances fit 16 bits

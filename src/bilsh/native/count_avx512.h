@@ -27,7 +27,8 @@ inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
     for (; j + 256 <= n_bytes; j += 256)
         for (int i = 0; i < 4; ++i)
             sum[i] = add_differing(sum[i], _mm512_loadu_si512(a + j + 64 * i), _mm512_loadu_si512(b + j + 64 * i));
-    for (; j + 64 <= n_bytes; j += 64) sum[0] = add_differing(sum[0], _mm512_loadu_si512(a + j), _mm512_loadu_si512(b + j));
+    for (; j + 64 <= n_bytes; j += 64)
+        sum[0] = add_differing(sum[0], _mm512_loadu_si512(a + j), _mm512_loadu_si512(b + j));
     if (j < n_bytes) {
         const __mmask64 mask = ~uint64_t{0} >> (64 - (n_bytes - j));
         sum[1] = add_differing(sum[1], _mm512_maskz_loadu_epi8(mask, a + j), _mm512_maskz_loadu_epi8(mask, b + j));
@@ -51,7 +52,8 @@ inline size_t half_register_tile(const uint8_t* rows, size_t n_rows, const uint8
     return r;
 }
 
-// Distances of the first rows to one query, if they are short; returns how many. Eight rows share the sums across lanes.
+// Distances of the first rows to one query, if they are short; returns how many. Eight rows share the sums across
+// lanes.
 inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes,
                          int32_t* out, bool add) {
     if (n_bytes > 128) return 0;
@@ -79,7 +81,8 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
     return r;
 }
 
-// Sixteen rows side by side, four bytes of each: a register holds a part of all, and no sum across lanes is left at the end.
+// Sixteen rows side by side, four bytes of each: a register holds a part of all, and no sum across lanes is left at the
+// end.
 constexpr PackedLayout packed_layout = {16, 4, 1};
 
 void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes, uint8_t* packed) {
@@ -133,7 +136,8 @@ void strip_packed(const uint8_t* packed, size_t n_rows, const uint8_t* queries, 
     size_t r = 0;
     for (; r + 32 <= n_rows; r += 32)
         micro_packed<2, Q>(from + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
-    if (r < n_rows) micro_packed<1, Q>(from + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
+    if (r < n_rows)
+        micro_packed<1, Q>(from + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
 }
 
 }  // namespace

@@ -22,8 +22,9 @@ inline int32_t distance(const uint8_t* a, const uint8_t* b, size_t n_bytes) {
         uint16x8_t part = vdupq_n_u16(0);
         const size_t whole = n_bytes / 64 * 64, end = whole - j > 512 * 64 ? j + 512 * 64 : whole;
         for (; j < end; j += 64)
-            part = vpadalq_u8(part, vaddq_u8(vaddq_u8(differing(a + j, b + j), differing(a + j + 16, b + j + 16)),
-                                             vaddq_u8(differing(a + j + 32, b + j + 32), differing(a + j + 48, b + j + 48))));
+            part = vpadalq_u8(part,
+                              vaddq_u8(vaddq_u8(differing(a + j, b + j), differing(a + j + 16, b + j + 16)),
+                                       vaddq_u8(differing(a + j + 32, b + j + 32), differing(a + j + 48, b + j + 48))));
         sum = vpadalq_u16(sum, part);
     }
     for (; j + 16 <= n_bytes; j += 16) sum = vpadalq_u16(sum, vpaddlq_u8(differing(a + j, b + j)));
@@ -41,7 +42,8 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
         uint16x8_t sum[4];
         for (int i = 0; i < 4; ++i) {
             sum[i] = vdupq_n_u16(0);
-            for (size_t j = 0; j < whole; j += 16) sum[i] = vpadalq_u8(sum[i], differing(row + i * row_stride + j, query + j));
+            for (size_t j = 0; j < whole; j += 16)
+                sum[i] = vpadalq_u8(sum[i], differing(row + i * row_stride + j, query + j));
         }
         const uint16x8_t all = vpaddq_u16(vpaddq_u16(sum[0], sum[1]), vpaddq_u16(sum[2], sum[3]));
         const int32x4_t wide = vreinterpretq_s32_u32(vpaddlq_u16(all));

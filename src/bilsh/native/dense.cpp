@@ -26,8 +26,8 @@ Bits bits_of(const std::vector<uint32_t>& used, const int32_t* outputs, std::siz
              const float* tau) {
     std::vector<uint32_t> value(k);
     for (std::size_t r = 0; r < k; ++r)
-        value[r] = static_cast<uint32_t>(
-            std::lower_bound(used.begin(), used.end(), static_cast<uint32_t>(outputs[r])) - used.begin());
+        value[r] = static_cast<uint32_t>(std::lower_bound(used.begin(), used.end(), static_cast<uint32_t>(outputs[r])) -
+                                         used.begin());
     return Bits(std::move(value), used.size(), offsets, tau);
 }
 
@@ -37,8 +37,8 @@ DensePlan::DensePlan(std::vector<uint32_t> used, std::size_t d, const int32_t* o
                      const float* offsets, const float* tau)
     : Plan(bits_of(used, outputs, k, offsets, tau)), d_(d), used_(std::move(used)) {}
 
-DensePlan::DensePlan(const float* weights, std::size_t d, const int32_t* outputs, std::size_t k,
-                     const float* offsets, const float* tau)
+DensePlan::DensePlan(const float* weights, std::size_t d, const int32_t* outputs, std::size_t k, const float* offsets,
+                     const float* tau)
     : DensePlan(used_rows(outputs, k), d, outputs, k, offsets, tau) {
     rows_at_once_ = stored_rows;
     stride_ = (d + row_padding - 1) / row_padding * row_padding;
@@ -134,8 +134,8 @@ void DensePlan::run(const float* x, std::size_t n, Output output, int n_jobs) co
             if (few)
                 bits_.finish_item(kernels, values + t * used_.size(), bits_.value(), 1.0f, output, item + t);
             else
-                bits_.pack_tile(kernels, planes + t * tile / 8 * bits_.plane_stride(),
-                                std::min(tile, items - t * tile), output, item + t * tile);
+                bits_.pack_tile(kernels, planes + t * tile / 8 * bits_.plane_stride(), std::min(tile, items - t * tile),
+                                output, item + t * tile);
         });
     }
 }

@@ -12,13 +12,13 @@ namespace bilsh {
 
 // With step s, every score lies within `error` of  constant + s * (sum of the digits of its half bytes).
 //
-// An entry t of a half byte's table is replaced by  least + s * round((t - least) / s),  from 0 to as many steps as the digits
-// can tell, and is off by half a step at most. To the sum of these comes the rounding of the float32 score itself, which adds
-// up to 128 entries, then the partial sums, then the bias: gamma_m * (|bias| + sum |entries|) with gamma_m = m u / (1 - m u),
-// u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). So a score whose sum of digits is more than
-// `margin` = 2 error / s below that of another is the smaller one.
+// An entry t of a half byte's table is replaced by  least + s * round((t - least) / s),  from 0 to as many steps as the
+// digits can tell, and is off by half a step at most. To the sum of these comes the rounding of the float32 score
+// itself, which adds up to 128 entries, then the partial sums, then the bias: gamma_m * (|bias| + sum |entries|) with
+// gamma_m = m u / (1 - m u), u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). So a
+// score whose sum of digits is more than `margin` = 2 error / s below that of another is the smaller one.
 class Digits {
-  public:
+public:
     // `share` of the rows are wanted: it tells whether a single digit leaves few enough to be scored.
     void build(const Tables& tables, const DigitLayout& layout, const std::vector<Slab>& slabs, double share) {
         layout_ = layout;
@@ -39,7 +39,8 @@ class Digits {
         // In the spread that scores of random codes have.
         const double width = halves * double{widest} / one / std::sqrt(variance);
         n_ = layout.one_is_enough && upper_tail(upper_point(share) - width) < few ? 1 : 2;
-        const int most = n_ == 1 ? one : static_cast<int>(std::min<double>((1 << 2 * layout.bits) - 1, largest_sum / halves));
+        const int most =
+            n_ == 1 ? one : static_cast<int>(std::min<double>((1 << 2 * layout.bits) - 1, largest_sum / halves));
         const double step = double{widest} / most;
         const float scale = static_cast<float>(1.0 / step);
         if (!std::isfinite(size) || !std::isfinite(scale) || !(scale > 0.0f) || most < one) return;
@@ -76,7 +77,7 @@ class Digits {
     }
     static std::size_t bytes(std::size_t n_bytes) { return n_bytes * 64; }
 
-  private:
+private:
     static constexpr double largest_sum = std::numeric_limits<std::int32_t>::max() / 4;
     static constexpr double few = 0.03;
 

@@ -1,5 +1,5 @@
-// Digits of half bytes by AVX-512's look-up of 64 entries: four tables at once, so that a register serves four half bytes of
-// sixteen rows, and a dot product adds the four.
+// Digits of half bytes by AVX-512's look-up of 64 entries: four tables at once, so that a register serves four half
+// bytes of sixteen rows, and a dot product adds the four.
 #pragma once
 
 #include <immintrin.h>
@@ -17,8 +17,8 @@ using std::uint8_t;
 constexpr size_t lanes = 16;
 constexpr DigitLayout digit_layout = {4, 8, true};
 constexpr size_t half_table = 64;  // bytes: the tables of four half bytes
-// Bytes, at least, from what is looked up to what is asked for meanwhile, of the second-level cache: look-ups take so long
-// that the hardware foresees too little, and the first level has no room to wait in.
+// Bytes, at least, from what is looked up to what is asked for meanwhile, of the second-level cache: look-ups take so
+// long that the hardware foresees too little, and the first level has no room to wait in.
 constexpr size_t least_ahead = 16384;
 
 // Where the four bytes of each row find their entries: the table of byte b begins at 16 b.
@@ -41,7 +41,8 @@ struct DigitSums {
             sum[d] = _mm512_dpbusd_epi32(sum[d], _mm512_permutexvar_epi8(index, table[d]), _mm512_set1_epi8(1));
     }
     void add_to(std::int32_t* out) const {
-        const __m512i all = D == 1 ? sum[0] : _mm512_add_epi32(sum[0], _mm512_slli_epi32(sum[D - 1], digit_layout.bits));
+        const __m512i all =
+            D == 1 ? sum[0] : _mm512_add_epi32(sum[0], _mm512_slli_epi32(sum[D - 1], digit_layout.bits));
         _mm512_storeu_si512(out, _mm512_add_epi32(_mm512_loadu_si512(out), all));
     }
 };
@@ -56,11 +57,13 @@ inline void load_rows(const uint8_t* rows, size_t row_stride, size_t n, __m512i 
     if (n >= 64)
         for (size_t i = 0; i < lanes; ++i) x[i] = _mm512_loadu_si512(rows + i * row_stride);
     else
-        for (size_t i = 0; i < lanes; ++i) x[i] = _mm512_maskz_loadu_epi8(~uint64_t{0} >> (64 - n), rows + i * row_stride);
+        for (size_t i = 0; i < lanes; ++i)
+            x[i] = _mm512_maskz_loadu_epi8(~uint64_t{0} >> (64 - n), rows + i * row_stride);
     transpose(x);
 }
 
-// Sixteen rows side by side: for every four bytes of a code the entries of all rows, of low halves and then of high ones.
+// Sixteen rows side by side: for every four bytes of a code the entries of all rows, of low halves and then of high
+// ones.
 void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes, uint8_t* packed) {
     for (size_t r = 0; r < n_rows; r += lanes, rows += lanes * row_stride)
         for (size_t j = 0; j < n_bytes; j += 64) {
@@ -82,7 +85,8 @@ inline void digits_of_groups(const uint8_t* packed, size_t n_words, const uint8_
             __m512i table[D];
             load_tables<D>(digits, half, table);
             for (size_t g = 0; g < G; ++g)
-                sum[g].look_up(_mm512_load_si512(packed + 2 * half_table * (g * n_words + w) + half_table * half), table);
+                sum[g].look_up(_mm512_load_si512(packed + 2 * half_table * (g * n_words + w) + half_table * half),
+                               table);
         }
     for (size_t g = 0; g < G; ++g) sum[g].add_to(sums + g * lanes);
 }

@@ -42,8 +42,7 @@ void Bits::finish_tile(const EncodeKernels& kernels, const float* values, std::s
 
 void Bits::pack_tile(const EncodeKernels& kernels, const uint8_t* planes, std::size_t n_items, Output output,
                      std::size_t item) const {
-    if (output.codes)
-        kernels.pack_planes(planes, plane_stride(), k_, n_items, output.codes + item * bytes(), bytes());
+    if (output.codes) kernels.pack_planes(planes, plane_stride(), k_, n_items, output.codes + item * bytes(), bytes());
 }
 
 void Bits::finish_item(const EncodeKernels& kernels, const float* values, const uint32_t* index, float scale,
@@ -65,7 +64,8 @@ void quantize(const float* values, std::size_t n, std::size_t k, const float* ta
         if (i % 256 == 0) poll();
         kernels.quantize_item(values, nullptr, 1.0f, nullptr, tau, whole, codes);
         std::copy(values + whole, values + k, last);
-        if (rest) kernels.quantize_item(last, nullptr, 1.0f, nullptr, tau ? last_tau : nullptr, rest, codes + whole / 8);
+        if (rest)
+            kernels.quantize_item(last, nullptr, 1.0f, nullptr, tau ? last_tau : nullptr, rest, codes + whole / 8);
     }
 }
 

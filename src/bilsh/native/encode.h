@@ -40,7 +40,7 @@ struct Output {
 
 // Which value each of the k bits uses and how it becomes a bit.
 class Bits {
-  public:
+public:
     // value[r] < n_values is the value of bit r. tau: k thresholds in turns, or null for sign bits.
     Bits(std::vector<uint32_t> value, std::size_t n_values, const float* offsets, const float* tau);
 
@@ -59,7 +59,7 @@ class Bits {
 
     const uint32_t* value() const { return value_.data(); }
 
-  private:
+private:
     // Beyond 2^20 turns a float32 tells the phase to no better than an eighth of a turn.
     float limit() const { return tau_.empty() ? std::numeric_limits<float>::max() : 0x1p20f; }
 
@@ -69,13 +69,13 @@ class Bits {
 };
 
 class Plan {
-  public:
+public:
     virtual ~Plan() = default;
     virtual std::size_t dimension() const = 0;
     const Bits& bits() const { return bits_; }
     virtual void run(const float* x, std::size_t n, Output output, int n_jobs) const = 0;
 
-  protected:
+protected:
     explicit Plan(Bits bits) : bits_(std::move(bits)) {}
     Bits bits_;
 };
@@ -85,21 +85,20 @@ struct BilinearShape {
 };
 
 class BilinearPlan final : public Plan {
-  public:
+public:
     // pairs: k x (row of left, row of right). permutation and signs (of +-1) may be null.
-    BilinearPlan(const BilinearShape& shape, const float* left, const float* right, const int32_t* pairs,
-                 std::size_t k, const float* offsets, const float* tau, const int32_t* permutation,
-                 const float* signs, bool left_first);
+    BilinearPlan(const BilinearShape& shape, const float* left, const float* right, const int32_t* pairs, std::size_t k,
+                 const float* offsets, const float* tau, const int32_t* permutation, const float* signs,
+                 bool left_first);
     BilinearPlan(const BilinearPlan&) = delete;  // holds pointers into itself
     BilinearPlan& operator=(const BilinearPlan&) = delete;
     std::size_t dimension() const override { return d_; }
     void run(const float* x, std::size_t n, Output output, int n_jobs) const override;
 
-  private:
+private:
     struct Design;  // the rows and distinct pairs in use, and the pair of each bit
-    BilinearPlan(const BilinearShape& shape, const float* left, const float* right, Design design,
-                 const float* offsets, const float* tau, const int32_t* permutation, const float* signs,
-                 bool left_first);
+    BilinearPlan(const BilinearShape& shape, const float* left, const float* right, Design design, const float* offsets,
+                 const float* tau, const int32_t* permutation, const float* signs, bool left_first);
     void fill_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, float* tile) const;
     void run_rows(const EncodeKernels& kernels, const float* tile, std::size_t row, std::size_t last,
                   std::size_t n_items, uint8_t* planes, Output output, std::size_t item) const;
@@ -107,8 +106,7 @@ class BilinearPlan final : public Plan {
                   std::size_t item) const;
     void run_shared(const EncodeKernels& kernels, const float* x, std::size_t n, Output output, int n_jobs) const;
     void finish_rows(const EncodeKernels& kernels, const float* projected, std::size_t stride, std::size_t row,
-                     std::size_t row_end, std::size_t n_items, uint8_t* planes, Output output,
-                     std::size_t item) const;
+                     std::size_t row_end, std::size_t n_items, uint8_t* planes, Output output, std::size_t item) const;
     void run_few(const EncodeKernels& kernels, const float* x, std::size_t n, Output output, std::size_t item,
                  int n_jobs) const;
 
@@ -116,54 +114,53 @@ class BilinearPlan final : public Plan {
     // is the transposed matrix. So one code serves both orders.
     std::size_t d_, first_rows_, first_dim_, second_rows_, second_dim_;
     std::vector<float> first_, second_;
-    std::vector<float> second_columns_;      // second, transposed; only for designs that use most pairs
-    std::vector<uint32_t> source_;           // item entry -> input entry and sign; empty when equal
-    std::vector<uint32_t> target_;           // input entry -> entry of a tile, and sign
-    std::vector<uint32_t> empty_;            // entries of a tile that no input reaches
-    std::vector<uint32_t> pair_begin_;       // first pair of each row of first
+    std::vector<float> second_columns_;               // second, transposed; only for designs that use most pairs
+    std::vector<uint32_t> source_;                    // item entry -> input entry and sign; empty when equal
+    std::vector<uint32_t> target_;                    // input entry -> entry of a tile, and sign
+    std::vector<uint32_t> empty_;                     // entries of a tile that no input reaches
+    std::vector<uint32_t> pair_begin_;                // first pair of each row of first
     std::vector<const float*> first_row_, pair_row_;  // rows of first; the row of second of each pair
-    std::vector<uint32_t> grid_index_;       // per bit, its place in the grid of all pairs; with second_columns_
+    std::vector<uint32_t> grid_index_;  // per bit, its place in the grid of all pairs; with second_columns_
 };
 
 // Rows of weights, stored or regenerated while encoding.
 class DensePlan : public Plan {
-  public:
+public:
     DensePlan(const float* weights, std::size_t d, const int32_t* outputs, std::size_t k, const float* offsets,
               const float* tau);
     DensePlan(uint64_t seed, Variate kind, const float* row_scale, std::size_t rows, std::size_t d,
-              const int32_t* outputs, std::size_t k, const float* offsets, const float* tau,
-              std::size_t block_bytes);
+              const int32_t* outputs, std::size_t k, const float* offsets, const float* tau, std::size_t block_bytes);
     std::size_t dimension() const override { return d_; }
     void run(const float* x, std::size_t n, Output output, int n_jobs) const override;
 
-  private:
-    DensePlan(std::vector<uint32_t> used, std::size_t d, const int32_t* outputs, std::size_t k,
-              const float* offsets, const float* tau);
+private:
+    DensePlan(std::vector<uint32_t> used, std::size_t d, const int32_t* outputs, std::size_t k, const float* offsets,
+              const float* tau);
     void weight_block(const EncodeKernels& kernels, std::size_t row, std::size_t row_end, std::size_t begin,
                       std::size_t end, const float** rows) const;
-    void project_few(const EncodeKernels& kernels, const float* x, std::size_t n, std::size_t row,
-                     std::size_t row_end, float* values) const;
+    void project_few(const EncodeKernels& kernels, const float* x, std::size_t n, std::size_t row, std::size_t row_end,
+                     float* values) const;
     void project_tiles(const EncodeKernels& kernels, const float* x, std::size_t n, std::size_t row,
                        std::size_t row_end, uint8_t* planes, Output output, std::size_t item) const;
 
     std::size_t d_;
     std::size_t rows_at_once_ = 0;
-    std::vector<uint32_t> used_;     // rows that some bit needs
-    std::vector<float> weights_;     // of the used rows, `stride_` apart; empty when regenerated
+    std::vector<uint32_t> used_;  // rows that some bit needs
+    std::vector<float> weights_;  // of the used rows, `stride_` apart; empty when regenerated
     std::size_t stride_ = 0;
-    std::vector<float> row_scale_;   // of all rows; empty when stored
+    std::vector<float> row_scale_;  // of all rows; empty when stored
     uint64_t seed_ = 0;
     Variate kind_ = Variate::gaussian;
 };
 
 class HadamardPlan final : public Plan {
-  public:
+public:
     HadamardPlan(const float* signs, std::size_t blocks, std::size_t size, const int32_t* outputs, std::size_t k,
                  std::size_t d, float scale, const float* offsets, const float* tau);
     std::size_t dimension() const override { return d_; }
     void run(const float* x, std::size_t n, Output output, int n_jobs) const override;
 
-  private:
+private:
     std::size_t d_, blocks_, size_;
     float scale_;
     std::vector<float> signs_;

@@ -31,7 +31,8 @@ inline void multiply_block(const float* const* a, const float* b, std::size_t an
     for (std::size_t p = 0; p < inner; ++p, b += b_stride) {
         Vec x[C];
 #pragma GCC unroll 4
-        for (int j = 0; j < C; ++j) x[j] = strip == Strip::partial && j == C - 1 ? load_some(b + j * W, tail) : load(b + j * W);
+        for (int j = 0; j < C; ++j)
+            x[j] = strip == Strip::partial && j == C - 1 ? load_some(b + j * W, tail) : load(b + j * W);
 #pragma GCC unroll 16
         for (int r = 0; r < R; ++r) {
             const Vec weight = splat(row[r][p]);
@@ -63,7 +64,7 @@ void multiply_strip(const float* const* a, std::size_t rows, const float* b, std
     for (std::size_t i = 0; i < blocks; ++i) {
         const std::size_t end = begin + (rows - begin + (blocks - i) - 1) / (blocks - i);
         multiply_rows<block_rows, C, strip>((int)(end - begin), a + begin, b, b_stride, inner, tail,
-                                              c + begin * c_stride, c_stride, resume);
+                                            c + begin * c_stride, c_stride, resume);
         begin = end;
     }
 }
@@ -79,10 +80,12 @@ void multiply(const float* const* a, std::size_t rows, const float* b, std::size
         multiply_strip<block_vectors, Strip::whole>(a, rows, b + j, b_stride, inner, 0, c + j, c_stride, resume);
     if constexpr (block_vectors == 2)
         if (n - j > W) {
-            multiply_strip<2, Strip::partial>(a, rows, b + j, b_stride, inner, (int)(n - j) - W, c + j, c_stride, resume);
+            multiply_strip<2, Strip::partial>(a, rows, b + j, b_stride, inner, (int)(n - j) - W, c + j, c_stride,
+                                              resume);
             return;
         }
-    if (n > j) multiply_strip<1, Strip::partial>(a, rows, b + j, b_stride, inner, (int)(n - j), c + j, c_stride, resume);
+    if (n > j)
+        multiply_strip<1, Strip::partial>(a, rows, b + j, b_stride, inner, (int)(n - j), c + j, c_stride, resume);
 }
 
 // Up to W rows in lanes: their W x W blocks are transposed in registers, once for all N items.

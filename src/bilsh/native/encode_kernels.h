@@ -35,8 +35,8 @@ struct EncodeKernels {
 
     // out[e][t] = x[t * x_stride + e], e < n; items beyond n_items are 0. With `target`, entry e goes to row
     // target[e] & 0x7fffffff and changes sign where the top bit is set.
-    void (*interleave)(const float* x, std::size_t x_stride, std::size_t n_items, std::size_t n,
-                       const uint32_t* target, float* out);
+    void (*interleave)(const float* x, std::size_t x_stride, std::size_t n_items, std::size_t n, const uint32_t* target,
+                       float* out);
 
     // out[e] = x[source[e] & 0x7fffffff] with the sign of the top bit, 0 where that index is >= d.
     void (*rearrange)(const float* x, std::size_t d, const uint32_t* source, std::size_t n, float* out);

@@ -17,11 +17,11 @@ void Batch::compare_first() {
               [&](std::size_t query, std::size_t row, std::size_t n_rows, const std::int32_t* distances) {
                   if (first_) std::copy_n(distances, n_rows, first_.get() + query * set_.n + row);
                   Shortlist& list = scratch.shortlists[query];
-                  const std::size_t found = kernels_.hamming.select(distances, n_rows, list.bound() - 1, scratch.chosen.data());
+                  const std::size_t found =
+                      kernels_.hamming.select(distances, n_rows, list.bound() - 1, scratch.chosen.data());
                   for (std::size_t i = 0; i < found; ++i) {
                       const std::size_t at = scratch.chosen[i];
-                      if (set_.is_alive(row + at))
-                          list.push({distances[at], static_cast<std::int64_t>(row + at)});
+                      if (set_.is_alive(row + at)) list.push({distances[at], static_cast<std::int64_t>(row + at)});
                   }
               });
     });

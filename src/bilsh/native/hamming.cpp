@@ -30,8 +30,8 @@ void in_batches(const Kernels& kernels, const Queries& queries, std::size_t at_m
 
 // Calls close(query, row, distance) for every living row whose distance is at most limit(query).
 template <class Limit, class Close>
-void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row,
-          std::size_t row_end, std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
+void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row, std::size_t row_end,
+          std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
     const std::size_t block = queries.rows();
     std::vector<std::uint32_t> chosen(block);
     RowBlock rows(kernels);
@@ -100,15 +100,13 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
         const Counted none(k, 8 * queries.bytes, !set.ids);
         std::vector<std::vector<Counted>> found(static_cast<std::size_t>(n_jobs), std::vector<Counted>(part.n, none));
         Grid(set.n, block.rows(), part.n, block.unit(), n_jobs)
-            .run(n_jobs,
-                 [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-                     std::vector<Counted>& nearest = found[static_cast<std::size_t>(worker)];
-                     const auto limit = [&](std::size_t q) { return nearest[q].limit(); };
-                     const auto close = [&](std::size_t q, std::size_t r, std::int32_t d) {
-                         nearest[q].push(d, set.id(r));
-                     };
-                     scan(kernels, block, set, row, row_end, query, query_end, limit, close);
-                 });
+            .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end,
+                             int worker) {
+                std::vector<Counted>& nearest = found[static_cast<std::size_t>(worker)];
+                const auto limit = [&](std::size_t q) { return nearest[q].limit(); };
+                const auto close = [&](std::size_t q, std::size_t r, std::int32_t d) { nearest[q].push(d, set.id(r)); };
+                scan(kernels, block, set, row, row_end, query, query_end, limit, close);
+            });
         for (std::size_t q = 0; q < part.n; ++q) {
             for (std::size_t worker = 1; worker < found.size(); ++worker) found[0][q].push_all(found[worker][q]);
             std::size_t at = (start + q) * k;
@@ -128,16 +126,13 @@ Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t 
     in_batches(kernels, queries, queries.n, [&](std::size_t start, const Queries& part) {
         const QueryBlock block(kernels, part, set.slabs.data(), set.slabs.size(), set.n);
         Grid(set.n, block.rows(), part.n, block.unit(), n_jobs)
-            .run(n_jobs,
-                 [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-                     std::vector<std::vector<Hit>>& mine = found[static_cast<std::size_t>(worker)];
-                     scan(
-                         kernels, block, set, row, row_end, query, query_end,
-                         [&](std::size_t) { return radius; },
-                         [&](std::size_t q, std::size_t r, std::int32_t d) {
-                             mine[start + q].push_back({d, set.id(r)});
-                         });
-                 });
+            .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end,
+                             int worker) {
+                std::vector<std::vector<Hit>>& mine = found[static_cast<std::size_t>(worker)];
+                scan(
+                    kernels, block, set, row, row_end, query, query_end, [&](std::size_t) { return radius; },
+                    [&](std::size_t q, std::size_t r, std::int32_t d) { mine[start + q].push_back({d, set.id(r)}); });
+            });
     });
     Matches matches;
     matches.offsets.push_back(0);

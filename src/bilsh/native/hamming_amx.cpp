@@ -13,9 +13,9 @@ using std::uint16_t;
 using std::uint64_t;
 using std::uint8_t;
 
-constexpr size_t tile_bytes = 1024;                       // 16 lines of 64 bytes: 64 bits of 16 rows or queries
-constexpr size_t steps_at_most = product_bytes / 8;       // of 8 code bytes, one tile each
-constexpr size_t panel = steps_at_most * tile_bytes;      // room for 16 rows
+constexpr size_t tile_bytes = 1024;                   // 16 lines of 64 bytes: 64 bits of 16 rows or queries
+constexpr size_t steps_at_most = product_bytes / 8;   // of 8 code bytes, one tile each
+constexpr size_t panel = steps_at_most * tile_bytes;  // room for 16 rows
 
 // The compiler does not know that tiles are read from memory and written to it.
 inline void settle_memory() { __asm__ volatile("" ::: "memory"); }
@@ -57,7 +57,8 @@ void expand(const uint8_t* queries, size_t query_stride, size_t n_queries, size_
     }
     const __m512i bytes = _mm512_load_si512(byte), bits = _mm512_load_si512(bit);
     const __m512i plus = _mm512_set1_epi8(1), minus = _mm512_set1_epi8(-1);
-    const size_t steps = (n_bytes + 7) / 8, padded = (n_queries + product_queries - 1) / product_queries * product_queries;
+    const size_t steps = (n_bytes + 7) / 8,
+                 padded = (n_queries + product_queries - 1) / product_queries * product_queries;
     for (size_t q = 0; q < padded; ++q)
         for (size_t s = 0; s < steps; ++s) {
             int8_t* line = out + (q / 16 * steps + s) * tile_bytes + q % 16 * 64;

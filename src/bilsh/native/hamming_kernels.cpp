@@ -3,15 +3,15 @@
 #include "hamming_kernels.h"
 
 #if defined(__AVX512VPOPCNTDQ__)
-#define BILSH_PACKED 1
-#include "count_avx512.h"
+#    define BILSH_PACKED 1
+#    include "count_avx512.h"
 #elif defined(__AVX2__)
-#define BILSH_PACKED 1
-#include "count_avx2.h"
+#    define BILSH_PACKED 1
+#    include "count_avx2.h"
 #elif defined(__aarch64__)
-#include "count_neon.h"
+#    include "count_neon.h"
 #else
-#include "count_words.h"
+#    include "count_words.h"
 #endif
 
 namespace bilsh::BILSH_LEVEL {
@@ -82,7 +82,8 @@ size_t select(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
         const __mmask16 close = _mm512_cmple_epi32_mask(_mm512_loadu_si512(values + i), bound);
         if (close == 0) continue;
         const __m512i at = _mm512_add_epi32(lane, _mm512_set1_epi32(static_cast<int>(i)));
-        // Compressed in a register: to compress into memory takes some processors a hundred cycles. found <= i, so there is room.
+        // Compressed in a register: to compress into memory takes some processors a hundred cycles. found <= i, so
+        // there is room.
         _mm512_storeu_si512(out + found, _mm512_maskz_compress_epi32(close, at));
         found += static_cast<size_t>(__builtin_popcount(close));
     }

@@ -12,7 +12,8 @@ inline constexpr std::size_t product_rows = 32;     // and rows to a multiple of
 inline constexpr std::size_t product_bytes = 128;   // of each code in one call, at most
 
 struct HammingProduct {
-    // The factor that stands for the queries: 64 bytes for every 8 bytes of each query, padding included, aligned to 64.
+    // The factor that stands for the queries: 64 bytes for every 8 bytes of each query, padding included, aligned
+    // to 64.
     void (*expand)(const std::uint8_t* queries, std::size_t query_stride, std::size_t n_queries, std::size_t n_bytes,
                    std::int8_t* out);
     // out[q * out_stride + r] = start[16 * q] + (distance of row r and query q over n_bytes) - (bits of query q there);

@@ -4,19 +4,19 @@
 #include <stdexcept>
 
 #if defined(BILSH_AMX)
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#    include <cpuid.h>
+#    include <sys/syscall.h>
+#    include <unistd.h>
 #endif
 
 namespace bilsh {
 
 // Each level's sources define the same four tables in a namespace of their own.
-#define BILSH_TABLES(level)                        \
-    namespace level {                              \
-    extern const EncodeKernels encode_kernels;     \
-    extern const HammingKernels hamming_kernels;   \
-    extern const ScoreKernels score_kernels;       \
+#define BILSH_TABLES(level)                          \
+    namespace level {                                \
+    extern const EncodeKernels encode_kernels;       \
+    extern const HammingKernels hamming_kernels;     \
+    extern const ScoreKernels score_kernels;         \
     extern const TransformKernels transform_kernels; \
     }
 BILSH_TABLES(portable)
@@ -39,22 +39,35 @@ const Kernels& kernels(Level level) {
 #else
     constexpr const char* name = "portable";
 #endif
-    static const Kernels basic{name, portable::encode_kernels, portable::hamming_kernels, portable::score_kernels,
-                               portable::transform_kernels, nullptr};
+    static const Kernels basic{name,
+                               portable::encode_kernels,
+                               portable::hamming_kernels,
+                               portable::score_kernels,
+                               portable::transform_kernels,
+                               nullptr};
 #if defined(__x86_64__)
-    static const Kernels counting{"popcnt", portable::encode_kernels, popcnt::hamming_kernels, portable::score_kernels,
-                                  portable::transform_kernels, nullptr};
-    static const Kernels narrow{"avx2", avx2::encode_kernels, avx2::hamming_kernels, avx2::score_kernels,
-                              avx2::transform_kernels, nullptr};
-    static const Kernels wide{"avx512", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels,
-                              avx512::transform_kernels, nullptr};
+    static const Kernels counting{"popcnt",
+                                  portable::encode_kernels,
+                                  popcnt::hamming_kernels,
+                                  portable::score_kernels,
+                                  portable::transform_kernels,
+                                  nullptr};
+    static const Kernels narrow{
+        "avx2", avx2::encode_kernels, avx2::hamming_kernels, avx2::score_kernels, avx2::transform_kernels, nullptr};
+    static const Kernels wide{
+        "avx512", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels, avx512::transform_kernels,
+        nullptr};
     if (level == Level::popcnt) return counting;
     if (level == Level::avx2) return narrow;
     if (level == Level::avx512) return wide;
 #endif
 #if defined(BILSH_AMX)
-    static const Kernels tiles{"amx", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels,
-                               avx512::transform_kernels, &amx::hamming_product};
+    static const Kernels tiles{"amx",
+                               avx512::encode_kernels,
+                               avx512::hamming_kernels,
+                               avx512::score_kernels,
+                               avx512::transform_kernels,
+                               &amx::hamming_product};
     if (level == Level::amx) return tiles;
 #endif
     (void)level;
@@ -92,10 +105,10 @@ bool machine_has(Level level) {
             return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
                    __builtin_cpu_supports("popcnt");
         case Level::avx512:
-            return machine_has(Level::avx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                   __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vnni") &&
-                   __builtin_cpu_supports("avx512vbmi");
+            return machine_has(Level::avx2) && __builtin_cpu_supports("avx512f") &&
+                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vpopcntdq") &&
+                   __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
 #endif
 #if defined(BILSH_AMX)
         case Level::amx:

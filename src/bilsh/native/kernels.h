@@ -1,5 +1,5 @@
-// The table of kernels: what each instruction set offers, and which one is in force: the best the machine has, or the one
-// a test forces.
+// The table of kernels: what each instruction set offers, and which one is in force: the best the machine has, or the
+// one a test forces.
 #pragma once
 
 #include <string>

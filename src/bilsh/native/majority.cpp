@@ -7,7 +7,8 @@
 
 namespace bilsh {
 
-void majority(const Queries& codes, const std::int32_t* cell_of, std::size_t n_cells, int n_jobs, std::uint8_t* centres) {
+void majority(const Queries& codes, const std::int32_t* cell_of, std::size_t n_cells, int n_jobs,
+              std::uint8_t* centres) {
     std::vector<std::size_t> ends(n_cells + 1);
     for (std::size_t row = 0; row < codes.n; ++row) ++ends[static_cast<std::size_t>(cell_of[row]) + 1];
     std::partial_sum(ends.begin(), ends.end(), ends.begin());
@@ -16,7 +17,8 @@ void majority(const Queries& codes, const std::int32_t* cell_of, std::size_t n_c
     // A byte's bits as eight bytes of a word: 255 of them can be added before a byte overflows.
     std::vector<std::uint64_t> spread(256);
     for (std::size_t byte = 0; byte < 256; ++byte)
-        for (std::size_t bit = 0; bit < 8; ++bit) spread[byte] |= static_cast<std::uint64_t>(byte >> bit & 1) << (8 * bit);
+        for (std::size_t bit = 0; bit < 8; ++bit)
+            spread[byte] |= static_cast<std::uint64_t>(byte >> bit & 1) << (8 * bit);
     constexpr std::size_t share = 16;  // cells per task
     parallel_for(ceil_div(n_cells, share), n_jobs, [&](std::size_t task, int) {
         std::vector<std::uint64_t> words(codes.bytes);
@@ -37,7 +39,8 @@ void majority(const Queries& codes, const std::int32_t* cell_of, std::size_t n_c
             std::uint8_t* centre = centres + cell * codes.bytes;
             for (std::size_t j = 0; j < codes.bytes; ++j) {
                 unsigned byte = 0;
-                for (std::size_t bit = 0; bit < 8; ++bit) byte |= static_cast<unsigned>(2 * counts[8 * j + bit] > n) << bit;
+                for (std::size_t bit = 0; bit < 8; ++bit)
+                    byte |= static_cast<unsigned>(2 * counts[8 * j + bit] > n) << bit;
                 centre[j] = static_cast<std::uint8_t>(byte);
             }
         }

@@ -1,7 +1,7 @@
 // The compiled core as Python sees it: the choice of instruction set, and the parts bound elsewhere.
 #if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
+#    include <sys/syscall.h>
+#    include <unistd.h>
 #endif
 
 #include "bindings.h"
@@ -17,11 +17,14 @@ bool signal_raised() {
 
 NB_MODULE(_native, m) {
     m.def("level", [] { return bilsh::kernels().name; }, "Instruction set the kernels run on.");
-    m.def("levels", [] {
-        std::vector<std::string> names;
-        for (bilsh::Level level : bilsh::available_levels()) names.emplace_back(bilsh::kernels(level).name);
-        return names;
-    }, "Instruction sets this machine can run, slowest first.");
+    m.def(
+        "levels",
+        [] {
+            std::vector<std::string> names;
+            for (bilsh::Level level : bilsh::available_levels()) names.emplace_back(bilsh::kernels(level).name);
+            return names;
+        },
+        "Instruction sets this machine can run, slowest first.");
     m.def("force_level", &bilsh::force_level, nb::arg("name"),
           "Run the kernels on a given instruction set ('auto' for the best).");
     m.def("set_least_share", &bilsh::set_least_share, nb::arg("nanoseconds"),

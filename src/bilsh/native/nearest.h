@@ -19,7 +19,7 @@ struct Hit {
 };
 
 class Nearest {
-  public:
+public:
     explicit Nearest(std::size_t k = 0) : k_(k) {}
 
     void push(const Hit& hit) {
@@ -48,15 +48,16 @@ class Nearest {
         return hits_;
     }
 
-  private:
+private:
     std::size_t k_;
     std::vector<Hit> hits_;  // a heap, the worst first
 };
 
-// The same for streams of which much enters, of distances up to `largest`. A count per distance (or per few of them) moves
-// the bound with every one that enters, at the cost of some instructions; the best are told from the rest at the end.
+// The same for streams of which much enters, of distances up to `largest`. A count per distance (or per few of them)
+// moves the bound with every one that enters, at the cost of some instructions; the best are told from the rest at the
+// end.
 class Counted {
-  public:
+public:
     // `ascending`: ids come in ascending order, so that of equal distances the first stays.
     Counted(std::size_t k, std::size_t largest, bool ascending) : k_(k), ascending_(ascending) {
         while (largest >> shift_ >= most_counts) ++shift_;
@@ -94,7 +95,7 @@ class Counted {
 
     static std::size_t bytes(std::size_t k) { return most_counts * sizeof(std::uint32_t) + room(k) * sizeof(Hit); }
 
-  private:
+private:
     static constexpr std::size_t most_counts = 1024;
     static std::size_t room(std::size_t k) { return 2 * k + 64; }
 
@@ -107,7 +108,8 @@ class Counted {
         }
         n_ = kept;
         if (n_ < k_ + k_ / 2 + 32) return;
-        std::nth_element(hits_.begin(), hits_.begin() + static_cast<std::ptrdiff_t>(k_), hits_.begin() + static_cast<std::ptrdiff_t>(n_));
+        std::nth_element(hits_.begin(), hits_.begin() + static_cast<std::ptrdiff_t>(k_),
+                         hits_.begin() + static_cast<std::ptrdiff_t>(n_));
         counts_[last_] -= static_cast<std::uint32_t>(n_ - k_);  // many share the last place: it alone is left by some
         n_ = total_ = k_;
     }

@@ -39,8 +39,7 @@ void Batch::add_all(std::size_t stage, const std::vector<std::size_t>& queries) 
 void Batch::evaluate(std::size_t query, std::size_t stage, const Hit* hits, std::size_t n, Scratch& scratch) {
     Items items;
     for (std::size_t i = 0; i < n; ++i) add(items, hits[i]);
-    for (std::size_t later = stage + 1; later < set_.slabs.size(); ++later)
-        gather(query, later, items, 0, n, scratch);
+    for (std::size_t later = stage + 1; later < set_.slabs.size(); ++later) gather(query, later, items, 0, n, scratch);
     for (std::size_t i = 0; i < n; ++i) best_[query].push({items.distances[i], set_.id(items.rows[i])});
     std::vector<std::uint32_t>& evaluated = evaluated_[query];
     evaluated.insert(evaluated.end(), items.rows.begin(), items.rows.end());
@@ -50,8 +49,8 @@ void Batch::evaluate(std::size_t query, std::size_t stage, const Hit* hits, std:
 void Batch::gather(std::size_t query, std::size_t stage, Items& items, std::size_t begin, std::size_t end,
                    Scratch& scratch) {
     const Slab& slab = set_.slabs[stage];
-    kernels_.hamming.gather(slab.data, slab.bytes, items.rows.data() + begin, end - begin, part(query, stage), slab.bytes,
-                    items.distances.data() + begin);
+    kernels_.hamming.gather(slab.data, slab.bytes, items.rows.data() + begin, end - begin, part(query, stage),
+                            slab.bytes, items.distances.data() + begin);
     scratch.bytes[stage] += static_cast<std::int64_t>((end - begin) * slab.bytes);
 }
 
@@ -63,7 +62,7 @@ void Batch::prune(std::size_t query, std::size_t stage, Scratch& scratch) {
         std::size_t found = 0;
         for (std::size_t row = 0; row < set_.n; row += block_rows)
             found += kernels_.hamming.select(items.distances.data() + row, std::min(block_rows, set_.n - row), limit,
-                                     scratch.chosen.data());
+                                             scratch.chosen.data());
         scratch.survivors[stage + 1] += static_cast<std::int64_t>(found);
         if (is_dense(found, set_.n)) {
             for (std::int32_t& distance : items.distances) distance = distance <= limit ? distance : dropped;
@@ -137,9 +136,7 @@ void Batch::finish(std::size_t query, Scratch& scratch) {
     Nearest& best = best_[query];
     visit(
         query, scratch, [&](std::size_t) { return best.limit(std::numeric_limits<std::int64_t>::min()); },
-        [&](const Hit& hit) {
-            best.push({hit.distance, set_.id(static_cast<std::size_t>(hit.id))});
-        });
+        [&](const Hit& hit) { best.push({hit.distance, set_.id(static_cast<std::size_t>(hit.id))}); });
 }
 
 }  // namespace progressive

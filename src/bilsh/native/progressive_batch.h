@@ -41,9 +41,9 @@ struct Scratch {
 // Stages run one after the other over all rows, and the bound T moves only between stages. So what is kept depends
 // on the data alone, whatever thread did which part.
 class Batch {
-  public:
-    Batch(const Queries& queries, const CodeSet& set, std::size_t k, const Limits& limits, std::size_t seeds, int n_jobs,
-          Effort& effort)
+public:
+    Batch(const Queries& queries, const CodeSet& set, std::size_t k, const Limits& limits, std::size_t seeds,
+          int n_jobs, Effort& effort)
         : kernels_(bilsh::kernels()),
           queries_(queries),
           set_(set),
@@ -73,15 +73,16 @@ class Batch {
 
     std::vector<Nearest>& run();
 
-  private:
+private:
     template <class Task>  // task(index, scratch)
     void parallel(std::size_t n_tasks, const Task& task) {
-        parallel_for(n_tasks, n_jobs_, [&](std::size_t index, int worker) {
-            task(index, scratch_[static_cast<std::size_t>(worker)]);
-        });
+        parallel_for(n_tasks, n_jobs_,
+                     [&](std::size_t index, int worker) { task(index, scratch_[static_cast<std::size_t>(worker)]); });
     }
 
-    const std::uint8_t* part(std::size_t query, std::size_t stage) const { return queries_.at(query) + offsets_[stage]; }
+    const std::uint8_t* part(std::size_t query, std::size_t stage) const {
+        return queries_.at(query) + offsets_[stage];
+    }
 
     std::int32_t limit_after(std::size_t stage, std::size_t query) const {
         const Nearest& best = best_[query];
@@ -170,7 +171,8 @@ class Batch {
     }
 
     void evaluate(std::size_t query, std::size_t stage, const Hit* hits, std::size_t n, Scratch& scratch);
-    void gather(std::size_t query, std::size_t stage, Items& items, std::size_t begin, std::size_t end, Scratch& scratch);
+    void gather(std::size_t query, std::size_t stage, Items& items, std::size_t begin, std::size_t end,
+                Scratch& scratch);
     void prune(std::size_t query, std::size_t stage, Scratch& scratch);
     void compare(std::size_t stage);
     void evaluate_best(std::size_t query, std::size_t stage, Scratch& scratch);

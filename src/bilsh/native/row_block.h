@@ -17,7 +17,7 @@ inline constexpr std::size_t worth_expanding = 128;  // queries
 
 // Queries as the kernels want them: as they are or, where a product of matrices pays, expanded. All threads share one.
 class QueryBlock {
-  public:
+public:
     // The bytes of a query lie one after the other; those of the n_rows rows in slabs.
     QueryBlock(const Kernels& kernels, const Queries& queries, const Slab* slabs, std::size_t n_slabs,
                std::size_t n_rows)
@@ -43,7 +43,8 @@ class QueryBlock {
         }
         const std::vector<std::uint8_t> zeros(queries.bytes);
         start_.resize(16 * padded);  // the distances from zero
-        kernels.hamming.tile(zeros.data(), 0, 16, queries.data, queries.bytes, queries.n, queries.bytes, start_.data(), 16, false);
+        kernels.hamming.tile(zeros.data(), 0, 16, queries.data, queries.bytes, queries.n, queries.bytes, start_.data(),
+                             16, false);
     }
 
     QueryBlock(const QueryBlock&) = delete;
@@ -55,16 +56,18 @@ class QueryBlock {
         const std::size_t n = fitting(queries.bytes);
         return kernels.product && n >= worth_expanding ? n : queries.n;
     }
-    // How a comparison is cut: rows of a block, queries that share a pass over it, and where a thread's share may begin.
+    // How a comparison is cut: rows of a block, queries that share a pass over it, and where a thread's share may
+    // begin.
     std::size_t rows() const {
         if (expands_) return 512;
-        return rows_per_block(queries_.bytes * (packs(queries_.n) ? 2 * layout_.growth : 1), queries_.n == 1 ? 4096 : 1024);
+        return rows_per_block(queries_.bytes * (packs(queries_.n) ? 2 * layout_.growth : 1),
+                              queries_.n == 1 ? 4096 : 1024);
     }
     std::size_t together() const { return expands_ ? 512 : group; }
     bool packs(std::size_t n_queries) const { return !expands_ && layout_.rows != 0 && n_queries >= worth_packing; }
     std::size_t unit() const { return expands_ ? product_queries : group; }
 
-  private:
+private:
     static std::size_t fitting(std::size_t bytes) { return (std::size_t{1} << 23) / std::max<std::size_t>(bytes, 1); }
 
     struct Part {
@@ -83,7 +86,7 @@ class QueryBlock {
 };
 
 class RowBlock {
-  public:
+public:
     explicit RowBlock(const Kernels& kernels) : kernels_(kernels) {}
 
     // Rows [row, row + n_rows) of some slabs, about to meet n_queries of the queries: packing pays from a few on.
@@ -93,7 +96,8 @@ class RowBlock {
         n_slabs_ = n_slabs;
         row_ = row;
         n_rows_ = n_rows;
-        stride_ = ceil_div(n_rows, product_rows) * product_rows + 16;  // rows a power of two apart would share cache sets
+        stride_ =
+            ceil_div(n_rows, product_rows) * product_rows + 16;  // rows a power of two apart would share cache sets
         const PackedLayout& layout = kernels_.hamming.layout;
         n_packed_ = queries.packs(n_queries) ? n_rows / layout.rows * layout.rows : 0;
         if (n_packed_ == 0) return;
@@ -121,18 +125,19 @@ class RowBlock {
     }
     std::size_t stride() const { return stride_; }
 
-  private:
+private:
     void count(const std::uint8_t* queries, std::size_t query_stride, std::size_t n) {
         const std::uint8_t* packed = align_64(packed_);
         for (std::size_t s = 0; s < n_slabs_; ++s) {
             const Slab& slab = slabs_[s];
             const bool add = s != 0;
             if (n_packed_ != 0)
-                kernels_.hamming.tile_packed(packed, n_packed_, queries, query_stride, n, slab.bytes, align_64(distances_), stride_,
-                                     add);
+                kernels_.hamming.tile_packed(packed, n_packed_, queries, query_stride, n, slab.bytes,
+                                             align_64(distances_), stride_, add);
             if (n_packed_ < n_rows_)
-                kernels_.hamming.tile(slab.data + (row_ + n_packed_) * slab.bytes, slab.bytes, n_rows_ - n_packed_, queries,
-                              query_stride, n, slab.bytes, align_64(distances_) + n_packed_, stride_, add);
+                kernels_.hamming.tile(slab.data + (row_ + n_packed_) * slab.bytes, slab.bytes, n_rows_ - n_packed_,
+                                      queries, query_stride, n, slab.bytes, align_64(distances_) + n_packed_, stride_,
+                                      add);
             packed += kernels_.hamming.layout.bytes(n_packed_, slab.bytes);
             queries += slab.bytes;
         }

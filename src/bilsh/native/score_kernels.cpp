@@ -3,9 +3,9 @@
 
 #include "simd.h"
 #if defined(__AVX512VBMI__)
-#include "digits_avx512.h"
+#    include "digits_avx512.h"
 #else
-#include "byte_lanes.h"
+#    include "byte_lanes.h"
 #endif
 
 namespace bilsh::BILSH_LEVEL {
@@ -87,7 +87,7 @@ inline void look_up_groups(const uint8_t* const* rows, size_t n_bytes, const flo
                 // Bit 3 of the half byte, moved to the sign, chooses between the two halves of the table.
                 const __m256 upper = _mm256_castsi256_ps(_mm256_slli_epi32(index[g], 28));
                 sum[g] = _mm256_add_ps(sum[g], _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index[g]),
-                                                               _mm256_permutevar8x32_ps(high, index[g]), upper));
+                                                                _mm256_permutevar8x32_ps(high, index[g]), upper));
                 index[g] = _mm256_srli_epi32(index[g], 4);
             }
         }
@@ -101,7 +101,8 @@ void look_up(const uint8_t* const* rows, size_t n_rows, size_t n_bytes, const fl
     if (n_bytes == 0) return;
     size_t r = 0;
 #if defined(__AVX2__)
-    for (; r + 4 * float_lanes <= n_rows; r += 4 * float_lanes) look_up_groups<4>(rows + r, n_bytes, tables, partial + r);
+    for (; r + 4 * float_lanes <= n_rows; r += 4 * float_lanes)
+        look_up_groups<4>(rows + r, n_bytes, tables, partial + r);
     for (; r + float_lanes <= n_rows; r += float_lanes) look_up_groups<1>(rows + r, n_bytes, tables, partial + r);
 #endif
     for (; r < n_rows; ++r) look_up_row(rows[r], n_bytes, tables, partial + r);
@@ -134,13 +135,13 @@ inline void digits_of_groups(const uint8_t* packed, size_t n_bytes, const uint8_
     const size_t group_bytes = 2 * lanes * n_bytes;
     DigitSums sum[G];
     const auto step = [&](size_t j, int halves) __attribute__((always_inline)) {
-#pragma GCC unroll 4
+#    pragma GCC unroll 4
         for (int h = 0; h < halves; ++h)
-#pragma GCC unroll 2
+#    pragma GCC unroll 2
             for (int g = 0; g < G; ++g)
                 sum[g].look_up_half(load_bytes(packed + g * group_bytes + (2 * j + h) * lanes),
                                     digits + j * digits_per_byte + 32 * h, h == 0);
-#pragma GCC unroll 2
+#    pragma GCC unroll 2
         for (int g = 0; g < G; ++g) sum[g].close();
     };
     size_t j = 0;
@@ -149,7 +150,8 @@ inline void digits_of_groups(const uint8_t* packed, size_t n_bytes, const uint8_
     for (int g = 0; g < G; ++g) add_digits(sum[g].low, sum[g].high, sums + g * lanes);
 }
 
-void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, int, std::int32_t* sums) {
+void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, int,
+                       std::int32_t* sums) {
     size_t r = 0;
     for (; r + 2 * lanes <= n_rows; r += 2 * lanes)
         digits_of_groups<2>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
@@ -164,13 +166,13 @@ void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, 
         const uint8_t* tables = digits + panel * digits_per_byte;
         DigitSums sum;
         transpose_rows(rows + panel, row_stride, n,
-                       [&](size_t j, const Bytes (&column)[4], size_t columns) __attribute__((always_inline)) {
+                       [&](size_t j, const Bytes(&column)[4], size_t columns) __attribute__((always_inline)) {
                            const auto look_up_byte = [&](size_t k) __attribute__((always_inline)) {
                                const uint8_t* table = tables + (j + k) * digits_per_byte;
                                sum.look_up_half(low_halves(column[k]), table, k % 2 == 0);
                                sum.look_up_half(high_halves(column[k]), table + 32, false);
                            };
-#pragma GCC unroll 2
+#    pragma GCC unroll 2
                            for (size_t k = 0; k < 4; k += 2) {
                                if (k >= columns) break;
                                look_up_byte(k);

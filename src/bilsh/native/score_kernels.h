@@ -10,12 +10,12 @@ namespace bilsh {
 inline constexpr std::size_t score_block = 64;
 inline constexpr std::size_t floats_per_byte = 32;
 
-// A first look at scores by small integers: the sums of a half byte as one or two digits, in tables whose layout differs by
-// instruction set. Codes pass in panels of at most so many bytes.
+// A first look at scores by small integers: the sums of a half byte as one or two digits, in tables whose layout
+// differs by instruction set. Codes pass in panels of at most so many bytes.
 inline constexpr std::size_t digit_panel = 512;
 
-// For every `unit` bytes of a code: the digits of one place after the other, in them those of low halves and of high ones as
-// the layout says, in them 16 entries for each byte. Each digit has so many bits.
+// For every `unit` bytes of a code: the digits of one place after the other, in them those of low halves and of high
+// ones as the layout says, in them 16 entries for each byte. Each digit has so many bits.
 struct DigitLayout {
     std::size_t unit;
     int bits;
@@ -38,8 +38,8 @@ struct ScoreKernels {
     void (*look_up)(const std::uint8_t* const* rows, std::size_t n_rows, std::size_t n_bytes, const float* tables,
                     float* partial);
 
-    // `lanes` rows lie side by side in half bytes, two bytes for each; 0 where there are no look-ups of bytes. n_rows is a
-    // multiple of it. Codes are padded to whole units of the layout.
+    // `lanes` rows lie side by side in half bytes, two bytes for each; 0 where there are no look-ups of bytes. n_rows
+    // is a multiple of it. Codes are padded to whole units of the layout.
     std::size_t lanes;
     DigitLayout layout;
     void (*pack)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, std::size_t n_bytes,

@@ -16,7 +16,7 @@ inline constexpr std::size_t rows_at_once = 64;  // rows that share the tables w
 
 // Look-up tables of one query: 16 sums for each half byte, padded with zeros to whole words.
 class Tables {
-  public:
+public:
     void build(const Weights& weights, std::size_t query, std::size_t n_bytes) {
         bias_ = weights.bias[query];
         values_.resize((n_bytes + 4) * floats_per_byte);
@@ -35,7 +35,7 @@ class Tables {
     static std::size_t bytes(std::size_t n_bytes) { return n_bytes * floats_per_byte * sizeof(float); }
     float bias() const { return bias_; }
 
-  private:
+private:
     float bias_ = 0.0f;
     std::vector<float> values_;
 };

@@ -12,15 +12,15 @@
 namespace bilsh {
 namespace {
 
-constexpr std::size_t worth_digits = 2048;      // rows; fewer are scored before the digits are made
-constexpr std::size_t queries_at_once = 64;     // that share packed rows
-constexpr std::size_t worth_packing = 3;        // queries
-constexpr std::size_t cached_bytes = 1 << 18;   // that stay in the second-level cache until they are used
-constexpr std::size_t packed_panel = 256;       // bytes of codes whose tables pass by once for each block of rows
+constexpr std::size_t worth_digits = 2048;     // rows; fewer are scored before the digits are made
+constexpr std::size_t queries_at_once = 64;    // that share packed rows
+constexpr std::size_t worth_packing = 3;       // queries
+constexpr std::size_t cached_bytes = 1 << 18;  // that stay in the second-level cache until they are used
+constexpr std::size_t packed_panel = 256;      // bytes of codes whose tables pass by once for each block of rows
 
 // One batch of queries, whose tables are in memory together.
 class Batch {
-  public:
+public:
     Batch(const Weights& weights, std::size_t start, std::size_t n, const CodeSet& set, std::size_t k, int n_jobs)
         : kernels_(bilsh::kernels()), set_(set), k_(k), n_jobs_(n_jobs), tables_(n), digits_(n), found_(n, Nearest(k)) {
         const std::size_t n_bytes = set.bytes();
@@ -41,7 +41,7 @@ class Batch {
         return found_;
     }
 
-  private:
+private:
     // Digits of all rows; the candidates they leave are scored. Queries that they leave too many of go to `rest`.
     void look(const std::vector<std::size_t>& queries, std::vector<std::size_t>& rest) {
         const std::size_t workers = static_cast<std::size_t>(n_jobs_);
@@ -49,19 +49,22 @@ class Batch {
         none.best = Nearest(k_);
         none.at_most = std::max<std::size_t>(set_.n / 4, 8 * k_);
         std::vector<Candidates> candidates(workers * queries.size(), none);
-        for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].margin = digits_[queries[i % queries.size()]].margin();
+        for (std::size_t i = 0; i < candidates.size(); ++i)
+            candidates[i].margin = digits_[queries[i % queries.size()]].margin();
         const std::size_t block = queries.size() >= worth_packing ? 512 : 256;  // rows
         Grid(set_.n, block, queries.size(), queries_at_once, n_jobs_)
-            .run(n_jobs_, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-                Candidates* own = candidates.data() + static_cast<std::size_t>(worker) * queries.size();
-                Space space;
-                for (; row < row_end; row += block)
-                    for (std::size_t first = query; first < query_end; first += queries_at_once) {
-                        poll();
-                        const std::size_t n = std::min(queries_at_once, query_end - first);
-                        look_at_block(row, std::min(block, row_end - row), queries.data() + first, n, own + first, space);
-                    }
-            });
+            .run(n_jobs_,
+                 [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
+                     Candidates* own = candidates.data() + static_cast<std::size_t>(worker) * queries.size();
+                     Space space;
+                     for (; row < row_end; row += block)
+                         for (std::size_t first = query; first < query_end; first += queries_at_once) {
+                             poll();
+                             const std::size_t n = std::min(queries_at_once, query_end - first);
+                             look_at_block(row, std::min(block, row_end - row), queries.data() + first, n, own + first,
+                                           space);
+                         }
+                 });
         std::vector<char> again(queries.size());
         parallel_for(queries.size(), n_jobs_, [&](std::size_t i, int) {
             again[i] = !score_candidates(queries[i], candidates.data() + i, queries.size(), workers);

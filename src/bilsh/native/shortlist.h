@@ -13,7 +13,7 @@ namespace bilsh {
 // The closest items by the first slab, found in ascending order of rows: the best `kept` by (distance, row), and all
 // whose distance is below the bound. A count per distance moves the bound with every item, without sorting.
 class Shortlist {
-  public:
+public:
     Shortlist(std::size_t kept, std::size_t n_bits)
         : kept_(kept), bound_(static_cast<std::int32_t>(n_bits) + 1), counts_(n_bits + 1) {}
 
@@ -38,7 +38,7 @@ class Shortlist {
     }
     std::vector<Hit>& hits() { return hits_; }
 
-  private:
+private:
     std::size_t kept_;
     std::size_t below_ = 0;  // hits below the bound
     std::int32_t bound_;

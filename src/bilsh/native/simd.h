@@ -7,13 +7,13 @@
 #include <cstdint>
 
 #if defined(__AVX512F__)
-#include "simd_avx512.h"
+#    include "simd_avx512.h"
 #elif defined(__AVX2__)
-#include "simd_avx2.h"
+#    include "simd_avx2.h"
 #elif defined(__ARM_NEON) && defined(__aarch64__)
-#include "simd_neon.h"
+#    include "simd_neon.h"
 #else
-#include "simd_portable.h"
+#    include "simd_portable.h"
 #endif
 
 namespace bilsh::BILSH_LEVEL {
@@ -29,8 +29,7 @@ static inline void transpose_plane(const uint8_t* plane, uint64_t (&item)[8]) {
 #elif defined(__AVX2__)
     __m256i low = _mm256_loadu_si256((const __m256i*)plane), high = _mm256_loadu_si256((const __m256i*)(plane + 32));
     for (int t = 7; t >= 0; --t) {
-        item[t] = (uint64_t)(uint32_t)_mm256_movemask_epi8(low) |
-                  (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
+        item[t] = (uint64_t)(uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
         low = _mm256_add_epi8(low, low);
         high = _mm256_add_epi8(high, high);
     }

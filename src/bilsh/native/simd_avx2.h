@@ -45,9 +45,18 @@ static inline Ints iadd(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 static inline Ints isub(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
 static inline Ints iand(Ints a, Ints b) { return _mm256_and_si256(a, b); }
 static inline Ints ixor(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
-template <int n> static inline Ints shl(Ints a) { return _mm256_slli_epi32(a, n); }
-template <int n> static inline Ints shr(Ints a) { return _mm256_srli_epi32(a, n); }
-template <int n> static inline Ints sar(Ints a) { return _mm256_srai_epi32(a, n); }
+template <int n>
+static inline Ints shl(Ints a) {
+    return _mm256_slli_epi32(a, n);
+}
+template <int n>
+static inline Ints shr(Ints a) {
+    return _mm256_srli_epi32(a, n);
+}
+template <int n>
+static inline Ints sar(Ints a) {
+    return _mm256_srai_epi32(a, n);
+}
 static inline Vec to_float(Ints a) { return _mm256_cvtepi32_ps(a); }
 static inline Vec as_float(Ints a) { return _mm256_castsi256_ps(a); }
 static inline Ints as_ints(Vec a) { return _mm256_castps_si256(a); }

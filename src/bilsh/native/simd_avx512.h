@@ -8,8 +8,8 @@
 
 namespace bilsh::BILSH_LEVEL {
 
-constexpr int W = 16;                 // lanes of a vector
-constexpr int block_rows = 12;        // register block of the matrix kernel: rows x vectors accumulators
+constexpr int W = 16;           // lanes of a vector
+constexpr int block_rows = 12;  // register block of the matrix kernel: rows x vectors accumulators
 constexpr int block_vectors = 2;
 using Vec = __m512;
 using Ints = __m512i;
@@ -46,15 +46,25 @@ static inline Ints iadd(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 static inline Ints isub(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
 static inline Ints iand(Ints a, Ints b) { return _mm512_and_si512(a, b); }
 static inline Ints ixor(Ints a, Ints b) { return _mm512_xor_si512(a, b); }
-template <int n> static inline Ints shl(Ints a) { return _mm512_slli_epi32(a, n); }
-template <int n> static inline Ints shr(Ints a) { return _mm512_srli_epi32(a, n); }
-template <int n> static inline Ints sar(Ints a) { return _mm512_srai_epi32(a, n); }
+template <int n>
+static inline Ints shl(Ints a) {
+    return _mm512_slli_epi32(a, n);
+}
+template <int n>
+static inline Ints shr(Ints a) {
+    return _mm512_srli_epi32(a, n);
+}
+template <int n>
+static inline Ints sar(Ints a) {
+    return _mm512_srai_epi32(a, n);
+}
 static inline Vec to_float(Ints a) { return _mm512_cvtepi32_ps(a); }  // signed, to nearest even
 static inline Vec as_float(Ints a) { return _mm512_castsi512_ps(a); }
 static inline Ints as_ints(Vec a) { return _mm512_castps_si512(a); }
 // mask lanes are all ones or all zeros
 static inline Vec select(Ints mask, Vec yes, Vec no) {
-    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(mask, _mm512_castps_si512(yes), _mm512_castps_si512(no), 0xca));
+    return _mm512_castsi512_ps(
+        _mm512_ternarylogic_epi32(mask, _mm512_castps_si512(yes), _mm512_castps_si512(no), 0xca));
 }
 // The two halves of the 64-bit products a * m.
 static inline void multiply_wide(Ints a, uint32_t m, Ints& high, Ints& low) {

@@ -58,9 +58,16 @@ static inline Ints iadd(Ints a, Ints b) { return vaddq_u32(a, b); }
 static inline Ints isub(Ints a, Ints b) { return vsubq_u32(a, b); }
 static inline Ints iand(Ints a, Ints b) { return vandq_u32(a, b); }
 static inline Ints ixor(Ints a, Ints b) { return veorq_u32(a, b); }
-template <int n> static inline Ints shl(Ints a) { return vshlq_n_u32(a, n); }
-template <int n> static inline Ints shr(Ints a) { return vshrq_n_u32(a, n); }
-template <int n> static inline Ints sar(Ints a) {
+template <int n>
+static inline Ints shl(Ints a) {
+    return vshlq_n_u32(a, n);
+}
+template <int n>
+static inline Ints shr(Ints a) {
+    return vshrq_n_u32(a, n);
+}
+template <int n>
+static inline Ints sar(Ints a) {
     return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(a), n));
 }
 static inline Vec to_float(Ints a) { return vcvtq_f32_s32(vreinterpretq_s32_u32(a)); }

@@ -24,9 +24,15 @@ static inline Result lanewise(Operation operation) {
 }
 
 static inline Vec zero() { return Vec{}; }
-static inline Vec splat(float x) { return lanewise<Vec>([&](int) { return x; }); }
-static inline Vec load(const float* p) { return lanewise<Vec>([&](int l) { return p[l]; }); }
-static inline Vec load_some(const float* p, int n) { return lanewise<Vec>([&](int l) { return l < n ? p[l] : 0.0f; }); }
+static inline Vec splat(float x) {
+    return lanewise<Vec>([&](int) { return x; });
+}
+static inline Vec load(const float* p) {
+    return lanewise<Vec>([&](int l) { return p[l]; });
+}
+static inline Vec load_some(const float* p, int n) {
+    return lanewise<Vec>([&](int l) { return l < n ? p[l] : 0.0f; });
+}
 static inline void store(float* p, Vec v) {
     for (int l = 0; l < W; ++l) p[l] = v.lane[l];
 }
@@ -36,13 +42,27 @@ static inline void store_some(float* p, Vec v, int n) {
 static inline Vec fma(Vec a, Vec b, Vec c) {
     return lanewise<Vec>([&](int l) { return __builtin_fmaf(a.lane[l], b.lane[l], c.lane[l]); });
 }
-static inline Vec add(Vec a, Vec b) { return lanewise<Vec>([&](int l) { return a.lane[l] + b.lane[l]; }); }
-static inline Vec sub(Vec a, Vec b) { return lanewise<Vec>([&](int l) { return a.lane[l] - b.lane[l]; }); }
-static inline Vec mul(Vec a, Vec b) { return lanewise<Vec>([&](int l) { return a.lane[l] * b.lane[l]; }); }
-static inline Vec div(Vec a, Vec b) { return lanewise<Vec>([&](int l) { return a.lane[l] / b.lane[l]; }); }
-static inline Vec sqrt(Vec a) { return lanewise<Vec>([&](int l) { return __builtin_sqrtf(a.lane[l]); }); }
-static inline Vec abs(Vec a) { return lanewise<Vec>([&](int l) { return __builtin_fabsf(a.lane[l]); }); }
-static inline Vec rint(Vec a) { return lanewise<Vec>([&](int l) { return __builtin_rintf(a.lane[l]); }); }
+static inline Vec add(Vec a, Vec b) {
+    return lanewise<Vec>([&](int l) { return a.lane[l] + b.lane[l]; });
+}
+static inline Vec sub(Vec a, Vec b) {
+    return lanewise<Vec>([&](int l) { return a.lane[l] - b.lane[l]; });
+}
+static inline Vec mul(Vec a, Vec b) {
+    return lanewise<Vec>([&](int l) { return a.lane[l] * b.lane[l]; });
+}
+static inline Vec div(Vec a, Vec b) {
+    return lanewise<Vec>([&](int l) { return a.lane[l] / b.lane[l]; });
+}
+static inline Vec sqrt(Vec a) {
+    return lanewise<Vec>([&](int l) { return __builtin_sqrtf(a.lane[l]); });
+}
+static inline Vec abs(Vec a) {
+    return lanewise<Vec>([&](int l) { return __builtin_fabsf(a.lane[l]); });
+}
+static inline Vec rint(Vec a) {
+    return lanewise<Vec>([&](int l) { return __builtin_rintf(a.lane[l]); });
+}
 static inline uint32_t le(Vec a, Vec b) {
     uint32_t mask = 0;
     for (int l = 0; l < W; ++l) mask |= (uint32_t)(a.lane[l] <= b.lane[l]) << l;
@@ -64,19 +84,40 @@ static inline Ints as_ints(Vec a) {
     __builtin_memcpy(&v, &a, sizeof v);
     return v;
 }
-static inline Ints isplat(uint32_t x) { return lanewise<Ints>([&](int) { return x; }); }
-static inline Ints iload(const uint32_t* p) { return lanewise<Ints>([&](int l) { return p[l]; }); }
-static inline Ints iadd(Ints a, Ints b) { return lanewise<Ints>([&](int l) { return a.lane[l] + b.lane[l]; }); }
-static inline Ints isub(Ints a, Ints b) { return lanewise<Ints>([&](int l) { return a.lane[l] - b.lane[l]; }); }
-static inline Ints iand(Ints a, Ints b) { return lanewise<Ints>([&](int l) { return a.lane[l] & b.lane[l]; }); }
-static inline Ints ixor(Ints a, Ints b) { return lanewise<Ints>([&](int l) { return a.lane[l] ^ b.lane[l]; }); }
+static inline Ints isplat(uint32_t x) {
+    return lanewise<Ints>([&](int) { return x; });
+}
+static inline Ints iload(const uint32_t* p) {
+    return lanewise<Ints>([&](int l) { return p[l]; });
+}
+static inline Ints iadd(Ints a, Ints b) {
+    return lanewise<Ints>([&](int l) { return a.lane[l] + b.lane[l]; });
+}
+static inline Ints isub(Ints a, Ints b) {
+    return lanewise<Ints>([&](int l) { return a.lane[l] - b.lane[l]; });
+}
+static inline Ints iand(Ints a, Ints b) {
+    return lanewise<Ints>([&](int l) { return a.lane[l] & b.lane[l]; });
+}
+static inline Ints ixor(Ints a, Ints b) {
+    return lanewise<Ints>([&](int l) { return a.lane[l] ^ b.lane[l]; });
+}
 static inline Vec flip(Vec a, Ints sign_bits) { return as_float(ixor(as_ints(a), sign_bits)); }
-template <int n> static inline Ints shl(Ints a) { return lanewise<Ints>([&](int l) { return a.lane[l] << n; }); }
-template <int n> static inline Ints shr(Ints a) { return lanewise<Ints>([&](int l) { return a.lane[l] >> n; }); }
-template <int n> static inline Ints sar(Ints a) {
+template <int n>
+static inline Ints shl(Ints a) {
+    return lanewise<Ints>([&](int l) { return a.lane[l] << n; });
+}
+template <int n>
+static inline Ints shr(Ints a) {
+    return lanewise<Ints>([&](int l) { return a.lane[l] >> n; });
+}
+template <int n>
+static inline Ints sar(Ints a) {
     return lanewise<Ints>([&](int l) { return (uint32_t)((int32_t)a.lane[l] >> n); });
 }
-static inline Vec to_float(Ints a) { return lanewise<Vec>([&](int l) { return (float)(int32_t)a.lane[l]; }); }
+static inline Vec to_float(Ints a) {
+    return lanewise<Vec>([&](int l) { return (float)(int32_t)a.lane[l]; });
+}
 static inline Vec select(Ints mask, Vec yes, Vec no) {
     return lanewise<Vec>([&](int l) { return mask.lane[l] ? yes.lane[l] : no.lane[l]; });
 }

@@ -86,8 +86,8 @@ inline void box_muller(Ints first, Ints second, Vec& a, Vec& b) {
     Ints odd;
     place_in_quarter(second, sine, cosine, odd);
     const Ints top = isplat(0x80000000u);
-    const Ints half_turn = iand(second, top);               // quarters 2 and 3
-    const Ints turned = ixor(half_turn, iand(odd, top));    // the cosine is negative in quarters 1 and 2
+    const Ints half_turn = iand(second, top);             // quarters 2 and 3
+    const Ints turned = ixor(half_turn, iand(odd, top));  // the cosine is negative in quarters 1 and 2
     a = mul(radius, flip(select(odd, sine, cosine), turned));
     b = mul(radius, flip(select(odd, cosine, sine), half_turn));
 }

@@ -120,7 +120,7 @@ struct Job {
 namespace {
 
 class Pool {
-  public:
+public:
     void submit(const std::shared_ptr<Job>& job, int helpers) {
         std::lock_guard<std::mutex> lock(mutex_);
         while (threads_ < helpers) {
@@ -144,7 +144,7 @@ class Pool {
         queue_.erase(rest, queue_.end());
     }
 
-  private:
+private:
     void loop() {
         for (;;) {
             std::shared_ptr<Job> job;

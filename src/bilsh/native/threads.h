@@ -11,16 +11,16 @@ namespace bilsh {
 // Thrown by `poll` when the caller wants its work to end early. What was made so far is to be thrown away.
 struct Interrupted {};
 
-// While it lives, `interrupted` is asked a few times per second, on the thread that made it, by the work done there. It may
-// run anything, this library included.
+// While it lives, `interrupted` is asked a few times per second, on the thread that made it, by the work done there. It
+// may run anything, this library included.
 class Watch {
-  public:
+public:
     explicit Watch(bool (*interrupted)());
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
     ~Watch();
 
-  private:
+private:
     friend void poll();
     friend struct Job;
     bool asks_to_stop();
@@ -34,8 +34,8 @@ class Watch {
 // To be called every millisecond or so by long work, on any thread of it.
 void poll();
 
-// How many threads are of use for work that one does in about so many nanoseconds. To wake a thread takes a while, so each
-// gets a tenth of a millisecond at least, or what `set_least_share` says.
+// How many threads are of use for work that one does in about so many nanoseconds. To wake a thread takes a while, so
+// each gets a tenth of a millisecond at least, or what `set_least_share` says.
 int threads_for(double nanoseconds, int n_jobs);
 void set_least_share(double nanoseconds);
 

@@ -48,8 +48,9 @@ TransformPlan::TransformPlan(const TransformParts& parts)
     std::copy_n(parts.steps, steps_.size(), steps_.begin());
     depths_.assign(parts.depths, parts.depths + steps_.size());
     for (std::size_t c = 0; c < frames_.size(); ++c) {
-        std::vector<std::int32_t> left(depths_.begin() + static_cast<std::ptrdiff_t>(first_[c]),
-                                       depths_.begin() + static_cast<std::ptrdiff_t>(first_[c] + frames_[c]->bits().size()));
+        std::vector<std::int32_t> left(
+            depths_.begin() + static_cast<std::ptrdiff_t>(first_[c]),
+            depths_.begin() + static_cast<std::ptrdiff_t>(first_[c] + frames_[c]->bits().size()));
         for (std::size_t r = 0; r < whole_bits_; ++r) {
             const std::int32_t i = parts.coordinate[c * whole_bits_ + r];
             bit_[c * whole_bits_ + r] = {i, i < 0 ? 0 : --left[static_cast<std::size_t>(i)]};
@@ -91,7 +92,9 @@ void TransformPlan::quantize(const float* x, const float* values, std::size_t ce
     for (std::size_t byte = header_bytes; byte < bytes_; ++byte, bit += 8) {
         unsigned packed = 0;
         for (unsigned b = 0; b < 8; ++b)
-            packed |= (place[bit[b].coordinate < 0 ? m : static_cast<std::size_t>(bit[b].coordinate)] >> bit[b].shift & 1u) << b;
+            packed |=
+                (place[bit[b].coordinate < 0 ? m : static_cast<std::size_t>(bit[b].coordinate)] >> bit[b].shift & 1u)
+                << b;
         code[byte] = static_cast<std::uint8_t>(packed);
     }
 }

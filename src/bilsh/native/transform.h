@@ -1,5 +1,5 @@
-// Transform codes: the nearest centre of an item, its coordinates in a frame of that centre, each quantised by as many bits
-// as it deserves, and two numbers that say what the bits leave out.
+// Transform codes: the nearest centre of an item, its coordinates in a frame of that centre, each quantised by as many
+// bits as it deserves, and two numbers that say what the bits leave out.
 //
 // A code, byte by byte:
 //   0      the centre
@@ -7,8 +7,8 @@
 //   2, 3   add, low byte first: |r|^2 + share * |x - x_hat|^2 is about add_least + add_step * add
 //   4 ..   bits in the order of their worth, the j-th in bit j % 8 of byte 4 + j / 8
 // Where all bits of a coordinate v of step s and depth b are there, u = clip(floor(v / s) + 2^(b - 1), 0, 2^b - 1), the
-// highest bit first, and r = s (u + 1/2 - 2^(b - 1)). Where some are not, r is the middle of what is left open. The squared
-// distance of a query with coordinates t from an item is estimated by |q - centre|^2 - 2 <t, r> + add.
+// highest bit first, and r = s (u + 1/2 - 2^(b - 1)). Where some are not, r is the middle of what is left open. The
+// squared distance of a query with coordinates t from an item is estimated by |q - centre|^2 - 2 <t, r> + add.
 //
 // Every number comes from chains of operations in a fixed order, so codes do not depend on machine, batch or threads.
 #pragma once
@@ -27,22 +27,22 @@ inline constexpr std::size_t error_levels = 256;
 inline constexpr std::size_t most_centres = 256;
 
 struct TransformParts {
-    std::size_t n_centres, d, bits;        // bits of a whole code
-    std::size_t bytes;                     // of a code that is kept: header and a prefix of the bits
-    const Plan* nearest;                   // <x, centre> - |centre|^2 / 2, for every centre
-    std::vector<const Plan*> frames;       // coordinates of x - centre
-    const float* centres;                  // (n_centres, d)
-    const std::int32_t* coordinate;        // (n_centres, bits): which coordinate a bit tells of; -1: none, the bit is 0
-    const float* steps;                    // of all coordinates, centre by centre
-    const std::int32_t* depths;            // bits of each of them
-    const float* errors;                   // (error_levels - 1,), ascending
+    std::size_t n_centres, d, bits;   // bits of a whole code
+    std::size_t bytes;                // of a code that is kept: header and a prefix of the bits
+    const Plan* nearest;              // <x, centre> - |centre|^2 / 2, for every centre
+    std::vector<const Plan*> frames;  // coordinates of x - centre
+    const float* centres;             // (n_centres, d)
+    const std::int32_t* coordinate;   // (n_centres, bits): which coordinate a bit tells of; -1: none, the bit is 0
+    const float* steps;               // of all coordinates, centre by centre
+    const std::int32_t* depths;       // bits of each of them
+    const float* errors;              // (error_levels - 1,), ascending
     float add_least, add_step, share;
 };
 
 // What a batch of queries is compared by: an estimate is bias + the weights of the set bits + add_step * add.
 struct QueryWeights {
-    std::size_t n, n_centres, stride;      // floats from one centre's weights to the next
-    std::vector<float> weights, bias;      // (n, n_centres, stride), (n, n_centres)
+    std::size_t n, n_centres, stride;  // floats from one centre's weights to the next
+    std::vector<float> weights, bias;  // (n, n_centres, stride), (n, n_centres)
 
     const float* at(std::size_t query, std::size_t centre) const {
         return weights.data() + (query * n_centres + centre) * stride;
@@ -50,7 +50,7 @@ struct QueryWeights {
 };
 
 class TransformPlan {
-  public:
+public:
     explicit TransformPlan(const TransformParts& parts);
 
     std::size_t dimension() const { return d_; }
@@ -70,12 +70,13 @@ class TransformPlan {
     void rows(const float* q, std::size_t n, const CodeSet& set, const std::int64_t* rows, std::size_t per_query,
               float* estimates, std::atomic<bool>* nonfinite, int n_jobs) const;
 
-  private:
+private:
     struct Bit {
         std::int32_t coordinate;
         std::int32_t shift;
     };
-    void encode_block(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite, int n_jobs) const;
+    void encode_block(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
+                      int n_jobs) const;
     void quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const;
     std::size_t queries_per_batch() const;
 
@@ -83,9 +84,9 @@ class TransformPlan {
     const Plan* nearest_;
     std::vector<const Plan*> frames_;
     std::vector<float> centres_, steps_, errors_;
-    std::vector<std::size_t> first_;       // coordinate of each centre among all
+    std::vector<std::size_t> first_;  // coordinate of each centre among all
     std::vector<std::int32_t> depths_;
-    std::vector<Bit> bit_;                 // (n_centres, whole_bits)
+    std::vector<Bit> bit_;  // (n_centres, whole_bits)
     float add_least_, add_step_, share_;
 };
 

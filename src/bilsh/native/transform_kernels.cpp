@@ -1,11 +1,11 @@
-// Sums of the weights of set bits, compiled once per instruction set. Integers are exact and real sums have one order, so
-// all levels give the same.
+// Sums of the weights of set bits, compiled once per instruction set. Integers are exact and real sums have one order,
+// so all levels give the same.
 #include "transform_kernels.h"
 
 #include <cmath>
 
 #if defined(__AVX2__)
-#include <immintrin.h>
+#    include <immintrin.h>
 #endif
 
 namespace bilsh::BILSH_LEVEL {

@@ -15,10 +15,10 @@
 namespace bilsh {
 namespace {
 
-constexpr std::size_t worth_integers = 512;    // rows; fewer are estimated before the integers are made
-constexpr std::size_t scan_rows = 1024;        // of a block, sorted by their centres
-constexpr std::size_t queries_at_once = 4;     // whose integers stay in the second-level cache
-constexpr std::size_t worth_pruning = 4;       // rows of a block for each that goes on
+constexpr std::size_t worth_integers = 512;  // rows; fewer are estimated before the integers are made
+constexpr std::size_t scan_rows = 1024;      // of a block, sorted by their centres
+constexpr std::size_t queries_at_once = 4;   // whose integers stay in the second-level cache
+constexpr std::size_t worth_pruning = 4;     // rows of a block for each that goes on
 
 struct Header {
     const std::uint8_t* code;
@@ -27,12 +27,13 @@ struct Header {
     std::uint16_t add() const { return static_cast<std::uint16_t>(code[2] | code[3] << 8); }
 };
 
-// Every estimate lies within `low` and `high` steps of its integer: start[centre] + the integer weights of the set bits +
-// round(factor * add). All errors are known: those of weights add up to their sums, by sign; starts and adds are off by half
-// a step; a float32 estimate is off by the rounding of its additions (Higham, section 4.2), which comes on top.
+// Every estimate lies within `low` and `high` steps of its integer: start[centre] + the integer weights of the set bits
+// + round(factor * add). All errors are known: those of weights add up to their sums, by sign; starts and adds are off
+// by half a step; a float32 estimate is off by the rounding of its additions (Higham, section 4.2), which comes on top.
 class Integers {
-  public:
-    Integers(const QueryWeights& from, std::size_t query, const TransformPlan& plan, const std::vector<std::size_t>& ends)
+public:
+    Integers(const QueryWeights& from, std::size_t query, const TransformPlan& plan,
+             const std::vector<std::size_t>& ends)
         : stride_(from.stride), n_parts_(ends.size()) {
         double widest = 0.0, size = 0.0;
         for (std::size_t c = 0; c < from.n_centres; ++c) {
@@ -59,7 +60,8 @@ class Integers {
                 whole[r] = static_cast<std::int16_t>(std::lrint(double{w[r]} / step));
                 const double off = double{w[r]} / step - whole[r];
                 (off > 0 ? above : below) += off;
-                for (std::size_t part = 0; part < n_parts_ && r >= ends[part]; ++part) rest[part] += std::min<std::int32_t>(whole[r], 0);
+                for (std::size_t part = 0; part < n_parts_ && r >= ends[part]; ++part)
+                    rest[part] += std::min<std::int32_t>(whole[r], 0);
             }
             over = std::max(over, above);
             under = std::min(under, below);
@@ -75,13 +77,15 @@ class Integers {
 
     bool useful() const { return margin_ > 0; }
     std::int32_t margin() const { return margin_; }
-    const std::int16_t* weights(std::size_t centre, std::size_t bit) const { return weights_.data() + centre * stride_ + bit; }
+    const std::int16_t* weights(std::size_t centre, std::size_t bit) const {
+        return weights_.data() + centre * stride_ + bit;
+    }
     const std::int32_t* start() const { return start_.data(); }
     float factor() const { return factor_; }
     // The least that the bits after a part can add.
     std::int32_t best_rest(std::size_t centre, std::size_t part) const { return best_rest_[centre * n_parts_ + part]; }
 
-  private:
+private:
     std::size_t stride_, n_parts_;
     std::vector<std::int16_t> weights_;
     std::vector<std::int32_t> start_, best_rest_;
@@ -116,10 +120,18 @@ struct Block {
 };
 
 class Scan {
-  public:
+public:
     Scan(const TransformPlan& plan, const CodeSet& set, const QueryWeights& weights, std::size_t k, int n_jobs)
-        : kernels_(bilsh::kernels()), plan_(plan), set_(set), weights_(weights), k_(k), n_jobs_(n_jobs), found_(weights.n, Nearest(k)) {
-        for (const Slab& slab : set.slabs) ends_.push_back((ends_.empty() ? 0 : ends_.back()) + 8 * slab.bytes - (ends_.empty() ? 8 * header_bytes : 0));
+        : kernels_(bilsh::kernels()),
+          plan_(plan),
+          set_(set),
+          weights_(weights),
+          k_(k),
+          n_jobs_(n_jobs),
+          found_(weights.n, Nearest(k)) {
+        for (const Slab& slab : set.slabs)
+            ends_.push_back((ends_.empty() ? 0 : ends_.back()) + 8 * slab.bytes -
+                            (ends_.empty() ? 8 * header_bytes : 0));
     }
 
     std::vector<Nearest>& run() {
@@ -158,28 +170,30 @@ class Scan {
         return (lane[0] + add) + weights_.bias[query * weights_.n_centres + centre];
     }
 
-  private:
+private:
     void look(const std::vector<std::size_t>& queries, std::vector<std::size_t>& rest) {
         const std::size_t workers = static_cast<std::size_t>(n_jobs_);
         Candidates none;
         none.best = Nearest(k_);
         none.at_most = std::max<std::size_t>(set_.n / 4, 8 * k_);
         std::vector<Candidates> candidates(workers * queries.size(), none);
-        for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i].margin = integers_[queries[i % queries.size()]]->margin();
+        for (std::size_t i = 0; i < candidates.size(); ++i)
+            candidates[i].margin = integers_[queries[i % queries.size()]]->margin();
         Grid(set_.n, scan_rows, queries.size(), queries_at_once, n_jobs_)
-            .run(n_jobs_, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-                Candidates* own = candidates.data() + static_cast<std::size_t>(worker) * queries.size();
-                Block block;
-                std::vector<std::int32_t> sums(scan_rows);
-                std::vector<std::uint32_t> chosen(scan_rows);
-                for (; row < row_end; row += scan_rows) {
-                    block.load(set_.slabs[0], row, std::min(scan_rows, row_end - row), weights_.n_centres);
-                    for (std::size_t q = query; q < query_end; ++q) {
-                        poll();
-                        look_at_block(block, *integers_[queries[q]], own[q], sums.data(), chosen.data());
-                    }
-                }
-            });
+            .run(n_jobs_,
+                 [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
+                     Candidates* own = candidates.data() + static_cast<std::size_t>(worker) * queries.size();
+                     Block block;
+                     std::vector<std::int32_t> sums(scan_rows);
+                     std::vector<std::uint32_t> chosen(scan_rows);
+                     for (; row < row_end; row += scan_rows) {
+                         block.load(set_.slabs[0], row, std::min(scan_rows, row_end - row), weights_.n_centres);
+                         for (std::size_t q = query; q < query_end; ++q) {
+                             poll();
+                             look_at_block(block, *integers_[queries[q]], own[q], sums.data(), chosen.data());
+                         }
+                     }
+                 });
         std::vector<char> again(queries.size());
         parallel_for(queries.size(), n_jobs_, [&](std::size_t i, int) {
             again[i] = !tell_apart(queries[i], candidates.data() + i, queries.size(), workers);
@@ -192,7 +206,8 @@ class Scan {
     // smallest is among them.
     void look_at_block(const Block& block, const Integers& integers, Candidates& candidates, std::int32_t* sums,
                        std::uint32_t* chosen) const {
-        kernels_.transforms.start_sums(block.centre.data(), block.add.data(), block.n, integers.start(), integers.factor(), sums);
+        kernels_.transforms.start_sums(block.centre.data(), block.add.data(), block.n, integers.start(),
+                                       integers.factor(), sums);
         const std::vector<std::uint32_t>*order = &block.order, *begin = &block.begin;
         std::vector<std::uint32_t> fewer, edges;
         const std::int32_t limit = candidates.limit();
@@ -202,8 +217,9 @@ class Scan {
             const std::uint8_t* rows = slab.data + block.row * slab.bytes + skip;
             for (std::size_t c = 0; c < weights_.n_centres; ++c)
                 if ((*begin)[c] < (*begin)[c + 1])
-                    kernels_.transforms.add_weights(rows, slab.bytes, order->data() + (*begin)[c], (*begin)[c + 1] - (*begin)[c],
-                                                    slab.bytes - skip, integers.weights(c, first_bit), sums);
+                    kernels_.transforms.add_weights(rows, slab.bytes, order->data() + (*begin)[c],
+                                                    (*begin)[c + 1] - (*begin)[c], slab.bytes - skip,
+                                                    integers.weights(c, first_bit), sums);
             if (part + 1 == set_.slabs.size() || limit == std::numeric_limits<std::int32_t>::max()) continue;
             std::vector<std::uint32_t> stay, stay_begin{0};
             stay.reserve(order->size());
@@ -249,15 +265,17 @@ class Scan {
     }
 
     void estimate_every_row(const std::vector<std::size_t>& queries) {
-        std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(n_jobs_), std::vector<Nearest>(queries.size(), Nearest(k_)));
+        std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(n_jobs_),
+                                                std::vector<Nearest>(queries.size(), Nearest(k_)));
         Grid(set_.n, scan_rows, queries.size(), queries_at_once, n_jobs_)
-            .run(n_jobs_, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-                for (std::size_t q = query; q < query_end; ++q)
-                    for (std::size_t r = row; r < row_end; ++r) {
-                        if (r % 256 == 0) poll();
-                        if (set_.is_alive(r)) take(queries[q], r, found[static_cast<std::size_t>(worker)][q]);
-                    }
-            });
+            .run(n_jobs_,
+                 [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
+                     for (std::size_t q = query; q < query_end; ++q)
+                         for (std::size_t r = row; r < row_end; ++r) {
+                             if (r % 256 == 0) poll();
+                             if (set_.is_alive(r)) take(queries[q], r, found[static_cast<std::size_t>(worker)][q]);
+                         }
+                 });
         for (std::size_t i = 0; i < queries.size(); ++i)
             for (const std::vector<Nearest>& part : found) found_[queries[i]].push_all(part[i]);
     }

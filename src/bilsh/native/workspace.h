@@ -7,14 +7,14 @@
 #include <new>
 
 #if defined(__linux__)
-#include <sys/mman.h>
+#    include <sys/mman.h>
 #endif
 
 namespace bilsh {
 
 // A growing block, aligned to a cache line, its contents undefined after `floats` or `bytes`.
 class Scratch {
-  public:
+public:
     Scratch() = default;
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
@@ -26,7 +26,7 @@ class Scratch {
     }
     uint8_t* bytes(std::size_t n) { return static_cast<uint8_t*>(reserve(n)); }
 
-  private:
+private:
     void* reserve(std::size_t bytes) {
         if (bytes <= capacity_) return data_;
         std::free(data_);
