@@ -15,12 +15,6 @@ import traceback
 
 from bilsh.workflows import copying
 
-# Loaded once, before all forks; but not Lance, which does not survive one.
-for name in ("faiss", "psycopg", "pyarrow"):
-    importlib.import_module(name)
-
-copying.NOTED_EVERY = 0.02
-
 
 def child(source, destination):
     number = os.fork()
@@ -36,6 +30,10 @@ def child(source, destination):
 
 
 def main(source, destination, kills, seed):
+    # Loaded once, before all forks; but not Lance, which does not survive one.
+    for name in ("faiss", "psycopg", "pyarrow"):
+        importlib.import_module(name)
+    copying.NOTED_EVERY = 0.02
     rng, done, round_, took = random.Random(seed), 0, 0, 0.5
     while done < kills:
         target = destination.format(round_)
