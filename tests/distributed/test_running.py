@@ -53,7 +53,7 @@ def test_workers_describe_images(tmp_path):
 
 
 def test_a_dask_cluster_makes_the_same_store(tmp_path):
-    dask = pytest.importorskip("distributed", reason="dask is not installed (make test-engines)")
+    dask = pytest.importorskip("dask.distributed", reason="dask is not installed (make test-engines)")
     np.save(tmp_path / "x.npy", X)
     options = ("--bits", 300, "--method", "angle")
     run("encode", tmp_path / "x.npy", "-o", tmp_path / "a", *options)
@@ -66,7 +66,7 @@ def test_a_dask_cluster_makes_the_same_store(tmp_path):
 
 
 def test_clusters_that_are_not_there(monkeypatch):
-    pytest.importorskip("distributed", reason="dask is not installed (make test-engines)")
+    pytest.importorskip("dask.distributed", reason="dask is not installed (make test-engines)")
     monkeypatch.setattr("bilsh.distributed.running.SECONDS", 0.2)
     with (
         pytest.raises(EngineError, match="no Dask scheduler answers"),
