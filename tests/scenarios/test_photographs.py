@@ -46,7 +46,7 @@ def test_copies_are_found(photos):
         cv2.imwrite(str(photos / "copy.jpg"), small, [cv2.IMWRITE_JPEG_QUALITY, 60])
         assert ids(answer("search", "store", "--query", "copy.jpg", cwd=photos))[0] == f"{number:02}.jpg"
     bilsh("search", "store", "--query", "copy.jpg", "--html", "found.html", cwd=photos)
-    assert (photos / "found.html").read_text().count("data:image/jpeg;base64,") == 11
+    assert (photos / "found.html").read_text().count("data:image/webp;base64,") == 11
 
 
 def test_an_export_knows_how_photographs_are_described(photos):

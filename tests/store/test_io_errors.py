@@ -128,7 +128,7 @@ def assert_tidy(disk):
     """Only the last two versions and what they need are there."""
     files = disk.files(WHERE)
     manifests = sorted(name for name in files if version_of(name))
-    needed = {n for n in files if n[0] in "sdel" and any(n.encode() in files[m] for m in manifests)}
+    needed = {n for n in files if n[0] in "sdelc" and any(n.encode() in files[m] for m in manifests)}
     assert len(manifests) == 2
     assert set(files) - {"reserve"} == {*manifests, *needed, "lock"}
 
