@@ -9,11 +9,14 @@ import pytest
 
 from bilsh import _native
 
+# A shell that starts the tests in the background has them ignore Ctrl-C.
 PRELUDE = """
+import signal
 import sys
 import numpy as np
 from bilsh import _native
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 n_jobs = int(sys.argv[1])
 rng = np.random.default_rng(0)
 codes = rng.integers(0, 256, (1 << 20, 64), dtype=np.uint8)
