@@ -78,6 +78,7 @@ _SOURCES = {
     "pandas": ("pandas", "data"),
     "psycopg": ("psycopg[binary]", "postgres"),
     "psycopg.types.json": ("psycopg[binary]", "postgres"),
+    "usearch.index": ("usearch", "bench"),
     "pyarrow": ("pyarrow", "data"),
     "pyarrow.compute": ("pyarrow", "data"),
     "pyarrow.parquet": ("pyarrow", "data"),
