@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines bench-engines lint format-native types tests claims results choices test-slow torture stubs test-browser page-picture sanitize clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
+.PHONY: setup demo test test-engines test-engines-all bench-engines lint format-native types tests claims results choices test-slow torture stubs test-browser page-picture sanitize clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
 
 setup: $(VENV)/.built
 
@@ -64,6 +64,10 @@ choices: setup
 # needed is installed (workers first: they fork, and Lance does not survive that); the server of Milvus has an environment of its own, whose packages would not suit ours.
 test-engines: setup $(VENV)/.engines $(MILVUS)/.built
 	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) $(BIN)/python -m pytest tests/distributed tests/engines
+
+# Besides, what takes a server longer than tests may wait for: Milvus killed and started again.
+test-engines-all: setup $(VENV)/.engines $(MILVUS)/.built
+	BILSH_ENGINES=every BILSH_MILVUS=$(MILVUS) $(BIN)/python -m pytest tests/distributed tests/engines
 
 $(VENV)/.engines: $(VENV)/.deps
 	$(BIN)/python -m pip install --quiet --group engines
