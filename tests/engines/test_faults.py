@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_servers import ALL, ALL, free_port, milvus_process, postgres_folder, postgres_server, require
+from engine_servers import ALL, free_port, milvus_process, postgres_folder, postgres_server, require
 from test_conformance import near
 
 import bilsh
