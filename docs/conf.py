@@ -44,6 +44,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "bilsh"
 html_static_path = ["_static"]
 html_show_sourcelink = False
+html_sidebars = {"index": [], "tutorial": []}
 html_copy_source = False
 html_theme_options = {
     "navbar_align": "left",
