@@ -48,7 +48,7 @@ types: setup
 tests: setup
 	$(BIN)/python -m pytest
 
-# The same with the lines that no test reaches; half as fast.
+# The same, and which lines no test reaches; slower.
 coverage: setup
 	$(BIN)/python -m pytest --cov --cov-report=term
 
