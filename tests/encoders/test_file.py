@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,7 @@ def test_feature_names_travel_along(tmp_path):
     assert list(bilsh.load_encoder(tmp_path / "e").feature_names_in_) == list(frame.columns)
 
 
+@cache
 def small_file():
     X = DIGITS[:50, :3, :3]
     return bilsh.KernelEncoder(9, random_state=0).fit(X).to_bytes()

@@ -174,14 +174,14 @@ def test_part_files_are_plain_json(tmp_path, inputs, tiny):
 
 
 def test_a_repository_keeps_one_table_and_one_picture_per_figure(tiny_figures, tmp_path, cache):
-    reproduce(["rff", "mnist", "beyond"], "quick", tmp_path / "run", cache=cache)
+    reproduce(["rff", "mnist", "flickr"], "quick", tmp_path / "run", cache=cache)
     publish(tmp_path / "run", tmp_path / "kept", FIGURES)
     kept = {path.name for path in (tmp_path / "kept").iterdir()}
     assert kept == {
         "README.md",
-        *(f"{n}.{kind}" for n in ("rff", "mnist", "beyond") for kind in ("csv", "png")),
+        *(f"{n}.{kind}" for n in ("rff", "mnist", "flickr") for kind in ("csv", "png")),
     }
-    for name in ("rff", "mnist", "beyond"):
+    for name in ("rff", "mnist", "flickr"):
         record = read_record(tmp_path / "run" / "tables" / f"{name}.json")
         tables, provenance = read_kept(tmp_path / "kept" / f"{name}.csv")
         assert tuple(tables) == FIGURES[name].kept

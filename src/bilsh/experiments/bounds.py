@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,14 +100,20 @@ def measure(config: Config, part: Part, inputs: Inputs, done: Done) -> Rows:
     name = str(part[0])
     spectrum = None if name == "dense" else spectra(config, inputs)[_full_name(config, name)]
     fractions = measured_mismatches(config, spectrum, inputs)[0].mean(axis=2)
-    error = fractions.std(axis=0, ddof=1) / np.sqrt(len(fractions))
+    exact = _exact(spectrum, np.sqrt(-2 * np.log(np.array(config.kernel_values))))
+    return measured_rows(config, _full_name(config, name), fractions, exact)
+
+
+def measured_rows(config: Config, name: str, values: Floats, exact: Floats) -> Rows:
+    """Mean and error of ``values`` (repetitions, kernel values) beside what theory says."""
+    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
     return [
         {
-            "curve": _full_name(config, name),
+            "curve": name,
             "gaussian_kernel": kernel,
-            "measured": float(fractions[:, i].mean()),
+            "measured": float(values[:, i].mean()),
             "standard_error": float(error[i]),
-            "exact": float(_exact(spectrum, np.sqrt(-2 * np.log(kernel)))),
+            "exact": float(exact[i]),
         }
         for i, kernel in enumerate(config.kernel_values)
     ]
@@ -143,8 +150,15 @@ def _curves(config: Config, inputs: Inputs) -> Rows:
     for name, spectrum in spectra(config, inputs).items():
         curves[name] = _exact(spectrum, s)
         assumed[name] = inside_assumptions(spectrum, s).tolist()
+    return curve_rows(kernel, "fraction", curves, assumed)
+
+
+def curve_rows(
+    kernel: Floats, quantity: str, curves: dict[str, Floats], assumed: dict[str, list[bool]]
+) -> Rows:
+    """One row per curve and kernel value; of exact curves, whether the assumptions hold there."""
     return [
-        {"curve": name, "gaussian_kernel": x, "fraction": y, "assumptions_hold": holds}
+        {"curve": name, "gaussian_kernel": x, quantity: y, "assumptions_hold": holds}
         for name, values in curves.items()
         for x, y, holds in zip(
             kernel.tolist(), values.tolist(), assumed.get(name, [None] * len(kernel)), strict=True
@@ -154,6 +168,11 @@ def _curves(config: Config, inputs: Inputs) -> Rows:
 
 def combine(config: Config, done: Done) -> Tables:
     """Exact curves, measured points, and where the curves keep to the bounds."""
+    return combined(done, checks)
+
+
+def combined(done: Done, checks: Callable[[Rows], Rows]) -> Tables:
+    """Keep the curves apart from the points, and the checks of the curves."""
     curves = list(done[("curves",)])
     points = all_rows({part: rows for part, rows in done.items() if part != ("curves",)})
     return {"checks": checks(curves), "points": points, "curves": curves}

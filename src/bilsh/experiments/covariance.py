@@ -17,7 +17,6 @@ from bilsh.experiments.base import (
     Part,
     Rows,
     Tables,
-    all_rows,
     column,
     distinct,
     select,
@@ -25,10 +24,13 @@ from bilsh.experiments.base import (
 )
 from bilsh.experiments.bounds import Config as BoundsConfig
 from bilsh.experiments.bounds import (
+    combined,
+    curve_rows,
     deviations,
     inside_assumptions,
     largest_expected,
     measured_mismatches,
+    measured_rows,
     spectra,
 )
 from bilsh.experiments.inputs import Inputs
@@ -81,19 +83,8 @@ def measure(config: Config, part: Part, inputs: Inputs, done: Done) -> Rows:
     spectrum = spectra(config, inputs)[name]
     mismatches, pairs = measured_mismatches(config, spectrum, inputs)
     estimates = np.stack([shared_covariance(m, p) for m, p in zip(mismatches, pairs, strict=True)])
-    error = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
     squared = -2 * np.log(np.array(config.kernel_values))
-    exact = theory.bit_covariance(squared[:, None] * spectrum)
-    return [
-        {
-            "curve": name,
-            "gaussian_kernel": kernel,
-            "measured": float(estimates[:, i].mean()),
-            "standard_error": float(error[i]),
-            "exact": float(exact[i]),
-        }
-        for i, kernel in enumerate(config.kernel_values)
-    ]
+    return measured_rows(config, name, estimates, theory.bit_covariance(squared[:, None] * spectrum))
 
 
 def _curves(config: Config, inputs: Inputs) -> Rows:
@@ -106,20 +97,12 @@ def _curves(config: Config, inputs: Inputs) -> Rows:
     for name, spectrum in spectra(config, inputs).items():
         curves[name] = theory.bit_covariance(squared[:, None] * spectrum)
         assumed[name] = inside_assumptions(spectrum, np.sqrt(squared)).tolist()
-    return [
-        {"curve": name, "gaussian_kernel": x, "covariance": y, "assumptions_hold": holds}
-        for name, values in curves.items()
-        for x, y, holds in zip(
-            kernel.tolist(), values.tolist(), assumed.get(name, [None] * len(kernel)), strict=True
-        )
-    ]
+    return curve_rows(kernel, "covariance", curves, assumed)
 
 
 def combine(config: Config, done: Done) -> Tables:
     """Exact curves, measured points, and where the curves keep to the bound."""
-    curves = list(done[("curves",)])
-    points = all_rows({part: rows for part, rows in done.items() if part != ("curves",)})
-    return {"checks": checks(curves), "points": points, "curves": curves}
+    return combined(done, checks)
 
 
 def checks(curves: Rows) -> Rows:
