@@ -217,6 +217,8 @@ class BitOrder:
 
 def as_codes(codes: ArrayLike, name: str) -> Codes:
     """Codes as the compiled core reads them: uint8 (n, n_bytes), C-contiguous; a copy only where needed."""
+    if type(codes) is np.ndarray and codes.dtype == np.uint8 and codes.ndim == 2 and codes.flags.c_contiguous:
+        return codes
     array = as_bytes(codes, name)
     if array.ndim != 2:
         hint = f" For a single code pass {name}[None, :]." if array.ndim == 1 else ""

@@ -212,9 +212,12 @@ def gone(**names: str) -> Callable[[_Call], _Call]:
     def decorate(function: _Call) -> _Call:
         @wraps(function)
         def run(*arguments: Any, **settings: Any) -> Any:
-            for name in names.keys() & settings.keys():
-                raise InvalidTypeError(f"the argument {name} is gone: {names[name]}")
-            return function(*arguments, **settings)
+            try:
+                return function(*arguments, **settings)
+            except TypeError:  # nobody else waits for this check
+                for name in names.keys() & settings.keys():
+                    raise InvalidTypeError(f"the argument {name} is gone: {names[name]}") from None
+                raise
 
         return cast(_Call, run)
 

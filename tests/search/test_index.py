@@ -435,3 +435,25 @@ def test_more_than_all_is_all(mode, settings_):
     encoder = bilsh.KernelEncoder(n_bits=64, random_state=0).fit(DIGITS)
     found = bilsh.Index(encoder.transform(DIGITS[:9]), encoder).search(DIGITS[:2], mode=mode, **settings_)
     assert found.ids.shape == (2, 9)
+
+
+def test_what_is_asked_again_is_checked_as_the_first_time():
+    index = bilsh.Index(np.random.default_rng(0).integers(0, 256, (50, 8), dtype=np.uint8))
+    query = np.zeros((1, 8), dtype=np.uint8)
+    assert index.search(query, 1).ids.shape == (1, 1)
+    for wrong in (True, 1.0, [1]):
+        with pytest.raises(bilsh.InvalidTypeError):
+            index.search(query, wrong)
+    with pytest.raises(bilsh.InvalidTypeError, match="gone"):
+        index.search(query, 1, similarity="cosine")
+
+
+def test_similarities_are_those_of_the_query_as_it_was_asked():
+    X = np.random.default_rng(0).normal(size=(200, 16))
+    encoder = bilsh.AngleEncoder(256, random_state=0).fit(X)
+    index, query = bilsh.Index(encoder.transform(X), encoder), encoder.transform(X[:2])
+    expected = index.search(codes=query, k=5).similarity
+    hits = index.search(codes=query, k=5)
+    query[:] = 0
+    hits.distances[:] = 0
+    np.testing.assert_array_equal(hits.similarity, expected)

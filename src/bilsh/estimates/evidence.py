@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -39,6 +41,28 @@ class Samples:
         return cls(coder.hits, coder.score_hits)
 
 
+@dataclass(frozen=True)
+class Fractions:
+    """Fractions of differing bits, or those that scores stand for; worked out when first looked at.
+
+    Attributes
+    ----------
+    made : function
+        Gives those of the best candidates (q, c), ascending, and the means over all items (q,).
+    """
+
+    made: Callable[[], tuple[Floats, Floats]]
+
+    @cached_property
+    def known(self) -> tuple[Floats, Floats]:
+        """Of the candidates, and of all items."""
+        return self.made()
+
+    def part(self, rows: slice, skip: int = 0) -> Fractions:
+        """Those of some queries, without the first candidates."""
+        return Fractions(lambda: (self.known[0][rows, skip:], self.known[1][rows]))
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All that bears on the hits of q queries; they were chosen for looking near, so more than their distances does.
@@ -46,10 +70,8 @@ class Evidence:
     Attributes
     ----------
     coder : Coder
-    fractions : array (q, c)
-        Fractions of differing bits of the best candidates, or those that their scores stand for; ascending.
-    background : array (q,)
-        Mean fraction over all items.
+    seen : Fractions
+        Of the best candidates and of all items.
     n_items : int
         How many were searched.
     scored : bool
@@ -63,13 +85,17 @@ class Evidence:
     """
 
     coder: Coder
-    fractions: Floats
-    background: Floats
+    seen: Fractions
     n_items: int
     scored: bool
     picked: NDArray[np.int64]
     complete: int | None = None
     sample: HitSample | None = None
+
+    @property
+    def fractions(self) -> Floats:
+        """Fractions of differing bits (q, c) of the best candidates, or those that their scores stand for."""
+        return self.seen.known[0]
 
     @property
     def calibration(self) -> Calibration:
@@ -95,8 +121,9 @@ class Evidence:
         """What the model looks at besides the fractions of the hits."""
         calibration = self.calibration
         worth = calibration.score_law.effective_bits if self.scored else calibration.effective_bits
-        window = self.fractions[:, : self.complete]
-        return window, self.background, self.n_items, calibration.n_bits, worth
+        near, mean = self.seen.known
+        window = near[:, : self.complete]
+        return window, mean, self.n_items, calibration.n_bits, worth
 
     def learn(self, exact: Floats, base: HitSample | None) -> HitSample:
         """Learn from hits (q, k) whose exact distances or angles are known, on top of what is known already."""
@@ -126,4 +153,4 @@ class Evidence:
 
     def without_first(self) -> Self:
         """Return the evidence without the best candidate, which is the query itself."""
-        return replace(self, fractions=self.fractions[:, 1:], picked=np.maximum(self.picked - 1, 0))
+        return replace(self, seen=self.seen.part(slice(None), 1), picked=np.maximum(self.picked - 1, 0))

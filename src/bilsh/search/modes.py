@@ -6,8 +6,8 @@ between a request and its answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from time import perf_counter
 from typing import Any
@@ -15,17 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.codes import Codes, check_width
+from bilsh.codes import Codes
 from bilsh.encoders.calibration import Weights
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.sampling import score_fractions
 from bilsh.errors import InvalidInputError
-from bilsh.estimates.evidence import Evidence, Samples
-from bilsh.search.promise import Promise, Trial
+from bilsh.estimates.evidence import Evidence, Fractions, Samples
+from bilsh.search.promise import Promise
 from bilsh.search.request import Request
 from bilsh.search.results import Explanation, Matches, Neighbors
-from bilsh.search.scan import Found, Memory, Scan, Segment, Tally
-from bilsh.search.visiting import Wish
+from bilsh.search.scan import Found, Scan
 from bilsh.theory.hits import WINDOW
 from bilsh.types import Floats
 
@@ -75,55 +74,23 @@ class Hits:
     complete: int | None = None
 
 
-def search(
-    segments: Sequence[Segment],
-    alive: Sequence[Codes | None],
-    query: Query,
-    request: Request,
-    *,
-    n_bits: int,
-    coder: Coder,
-    memory: Memory,
-    samples: Samples,
-    trial: Trial | None = None,
-    filtered: bool = False,
-) -> Neighbors | Matches:
-    """Answer a request.
-
-    Parameters
-    ----------
-    segments : sequence of Segment
-    alive : sequence of packed bitmaps, or None where all rows count
-    query : Query
-    request : Request
-    n_bits : int
-        Length of the codes.
-    coder : Coder
-        Says what distances mean, if anything.
-    memory : Memory
-        Whether prefixes paid before.
-    samples : Samples
-        What intervals of hits rest on.
-    trial : Trial or None
-        What a promised recall rests on where there are cells.
-    filtered : bool
-        Whether some living rows do not count.
-    """
-    if segments:
-        width = sum(slab.shape[1] for slab in segments[0].slabs)
-        check_width(query.codes, width, "queries", "codes")
-    wish = None
-    if request.recall is not None and request.recall < 1:
-        wish = Wish(request.recall, trial, filtered)
-    scan = Scan(segments, alive, n_bits, request.threads, memory, Tally(), wish)
-    return answer(scan, query, request, coder, samples)
-
-
 def answer(
     scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples | None = None
 ) -> Neighbors | Matches:
-    """Answer a request from a scan: of all items, or of the candidates that an engine found."""
-    samples = samples or Samples.of(coder)
+    """Answer a request from a scan: of all items, or of the candidates that an engine found.
+
+    Parameters
+    ----------
+    scan : Scan
+    query : Query
+    request : Request
+    coder : Coder
+        Says what distances mean, if anything.
+    samples : Samples, optional
+        What intervals of hits rest on; by default what was taken at fit.
+    """
+    if samples is None and coder.tells:
+        samples = Samples.of(coder)
     if request.radius is not None:
         return _within(scan, query, request, coder, samples)
     if query.values is not None:
@@ -143,10 +110,14 @@ def answer(
     order = exact = None
     if request.reranks:
         order, exact = reranked(scan, request, query, ids)
-    evidence = _evidence(scan, coder, query, hits, order, request.k, samples) if coder.tells else None
+    evidence = None if samples is None else _evidence(scan, coder, query, hits, order, request.k, samples)
+    if order is not None:
+        ids, distances = (np.take_along_axis(array, order, axis=1) for array in hits.found)
+    elif ids.shape[1] > request.k:
+        ids, distances = ids[:, : request.k], distances[:, : request.k]
     return Neighbors(
-        ids[:, : request.k] if order is None else np.take_along_axis(ids, order, axis=1),
-        distances[:, : request.k] if order is None else np.take_along_axis(distances, order, axis=1),
+        ids,
+        distances,
         exact,
         evidence,
         request.confidence,
@@ -218,18 +189,18 @@ def _by_score(scan: Scan, query: Query, coder: Coder, found: Found, mode: str, r
     return Hits((ids, distances), mode, reason, scores, weights, ids.shape[1] // COMPLETE)
 
 
-def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples) -> Matches:
+def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples | None) -> Matches:
     radius = min(int(request.radius or 0), 8 * query.codes.shape[1])
     ids, distances = scan.within(query.codes, radius)
     exact: list[Floats] | None = None
     evidence: list[Evidence] | None = None
-    if coder.tells:
-        n, background = scan.n_counted, _background(scan, query)
-        told = samples.by_distance
-        evidence = [
-            Evidence(coder, far[None] / scan.n_bits, mean[None], n, False, rank[None], sample=told)
-            for far, mean, rank in zip(distances, background, map(_ranks, distances), strict=True)
-        ]
+    if samples is not None:
+        n, means = scan.n_counted, _mean_fractions(query.codes, scan.frequencies())
+        evidence = []
+        for number, far in enumerate(distances):
+            made = partial(_pair, far[None] / scan.n_bits, means[number : number + 1])
+            ranks = np.arange(len(far))[None]
+            evidence.append(Evidence(coder, Fractions(made), n, False, ranks, sample=samples.by_distance))
     if request.reranks:
         exact = []
         for number, row in enumerate(ids):
@@ -246,8 +217,8 @@ def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: S
     return Matches(ids, distances, exact, evidence, request.confidence, explanation)
 
 
-def _ranks(row: NDArray[Any]) -> NDArray[np.int64]:
-    return np.arange(len(row))
+def _pair(near: Floats, means: Floats) -> tuple[Floats, Floats]:
+    return near, means
 
 
 def _one(query: Query, number: int) -> NDArray[Any] | None:
@@ -298,25 +269,32 @@ def _evidence(
     n = scan.n_counted
     if order is None:
         q, c = hits.found[0].shape
-        order = np.broadcast_to(np.arange(min(k, c)), (q, min(k, c)))
-    if hits.scores is None or hits.weights is None or query.values is None:
-        fractions = hits.found[1] / scan.n_bits
-        return Evidence(
-            coder, fractions, _background(scan, query), n, False, order, None, samples.by_distance
-        )
-    weights, bias = hits.weights
-    # Not BLAS's: to wake its threads takes longer than the sums of a few queries.
-    mean = (bias + np.einsum("ij,j->i", weights, scan.frequencies()))[:, None]
-    fractions = score_fractions(coder, query.values, hits.weights, np.hstack([hits.scores, mean]))
-    near, far = fractions[:, :-1], fractions[:, -1]
-    return Evidence(coder, near, far, n, True, order, hits.complete, samples.by_score)
-
-
-def _background(scan: Scan, query: Query) -> Floats:
-    """Mean fraction of differing bits over all items, from how often each bit is 1."""
+        order = np.arange(min(k, c))[None].repeat(q, axis=0)
     often = scan.frequencies()
-    bits = np.unpackbits(query.codes, axis=1, count=scan.n_bits, bitorder="little")
-    return np.asarray((often.sum() + np.einsum("ij,j->i", bits, 1 - 2 * often)) / scan.n_bits)
+    if hits.scores is None or hits.weights is None or query.values is None:
+        # The caller may change queries and distances later.
+        near, codes = hits.found[1] / scan.n_bits, query.codes.copy()
+        seen = Fractions(lambda: (near, _mean_fractions(codes, often)))
+        return Evidence(coder, seen, n, False, order, None, samples.by_distance)
+    made = partial(_score_fractions, coder, query.values, hits.weights, hits.scores, often)
+    return Evidence(coder, Fractions(made), n, True, order, hits.complete, samples.by_score)
+
+
+def _score_fractions(
+    coder: Coder, values: NDArray[np.float32], law: Weights, scores: Floats, often: Floats
+) -> tuple[Floats, Floats]:
+    """Fractions that scores stand for, of candidates and of the mean score of all items."""
+    weights, bias = law
+    # Not BLAS's: to wake its threads takes longer than the sums of a few queries.
+    mean = (bias + np.einsum("ij,j->i", weights, often))[:, None]
+    fractions = score_fractions(coder, values, law, np.hstack([scores, mean]))
+    return fractions[:, :-1], fractions[:, -1]
+
+
+def _mean_fractions(codes: Codes, often: Floats) -> Floats:
+    """Mean fraction of differing bits over all items, from how often each bit is 1."""
+    bits = np.unpackbits(codes, axis=1, count=len(often), bitorder="little")
+    return np.asarray((often.sum() + np.einsum("ij,j->i", bits, 1 - 2 * often)) / len(often))
 
 
 def _explanation(

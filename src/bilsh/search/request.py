@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -104,7 +105,7 @@ class Request:
     @property
     def reranks(self) -> bool:
         """Whether candidates are ordered by exact distances."""
-        return not (isinstance(self.rerank, bool | np.bool_) and not self.rerank)
+        return self.rerank is not False and not (isinstance(self.rerank, np.bool_) and not self.rerank)
 
     @property
     def wanted(self) -> int:
@@ -115,3 +116,37 @@ class Request:
     def threads(self) -> int:
         """Number of threads."""
         return thread_count(self.n_jobs)
+
+
+def request_of(
+    k: int,
+    mode: Mode,
+    delta: float,
+    radius: int | None,
+    candidates: int | None,
+    rerank: bool | NDArray[Any],
+    confidence: float,
+    n_jobs: int | None,
+    recall: float | None,
+) -> Request:
+    """Return a request; one that was asked before is not checked again, which takes as long as a short scan."""
+    if rerank is False:
+        try:
+            return _checked(k, mode, delta, radius, candidates, confidence, n_jobs, recall)
+        except TypeError:  # something wrong, or something that has no hash
+            pass
+    return Request(k, mode, delta, radius, candidates, rerank, confidence, n_jobs, recall)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _checked(
+    k: int,
+    mode: Mode,
+    delta: float,
+    radius: int | None,
+    candidates: int | None,
+    confidence: float,
+    n_jobs: int | None,
+    recall: float | None,
+) -> Request:
+    return Request(k, mode, delta, radius, candidates, False, confidence, n_jobs, recall)

@@ -110,9 +110,13 @@ class Tally:
 
     def add(self, name: str, items: float, n_bytes: float, seconds: float) -> None:
         """Add to a stage."""
-        entry = self.work.setdefault(name, [0.0, 0.0, 0.0])
-        for place, value in enumerate((items, n_bytes, seconds)):
-            entry[place] += value
+        entry = self.work.get(name)
+        if entry is None:
+            self.work[name] = [items, n_bytes, seconds]
+        else:
+            entry[0] += items
+            entry[1] += n_bytes
+            entry[2] += seconds
 
 
 @dataclass(slots=True)
@@ -158,6 +162,10 @@ class Scan:
 
     def frequencies(self) -> NDArray[np.float64]:
         """How often each bit (n_bits,) is 1, in a sample of the rows of all segments."""
+        if len(self.segments) == 1:
+            kept = self.memory.frequencies.get(self.segments[0])
+            if kept is not None:
+                return kept
         total, n = np.zeros(self.n_bits), 0
         for segment in self.segments:
             rows = len(segment.ids)
@@ -173,6 +181,8 @@ class Scan:
 
     def top_k(self, queries: Codes, k: int) -> Found:
         """Nearest k of all rows, by a full scan."""
+        if len(self.segments) == 1:
+            return self.full(queries, k, 0)
         return merged([self.full(queries, k, part) for part in range(len(self.segments))], k, len(queries))
 
     def full(self, queries: Codes, k: int, part: int) -> Found:
@@ -201,9 +211,9 @@ class Scan:
 
     def progressive(self, queries: Codes, k: int, delta: float) -> tuple[Found, str]:
         """Nearest k by prefixes where that pays; and how it was decided."""
+        if len(self.segments) == 1:
+            return self._by_prefixes(queries, k, delta, 0)
         parts = [self._by_prefixes(queries, k, delta, part) for part in range(len(self.segments))]
-        if len(parts) == 1:
-            return parts[0]
         reasons = sorted({reason for _, reason in parts})
         return merged([found for found, _ in parts], k, len(queries)), "; ".join(reasons)
 
@@ -314,7 +324,9 @@ class Scan:
 
 
 def _ids(segment: Segment) -> Ids:
-    return np.ascontiguousarray(segment.ids, dtype=np.int64)
+    ids = segment.ids
+    plain = ids.dtype == np.int64 and ids.flags.c_contiguous
+    return ids if plain else np.ascontiguousarray(ids, dtype=np.int64)
 
 
 def merged(parts: Sequence[Found], k: int, n_queries: int) -> Found:

@@ -16,11 +16,12 @@ from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates.evidence import Samples
 from bilsh.search import estimated
-from bilsh.search.modes import Query, search
+from bilsh.search.modes import Query, answer
 from bilsh.search.promise import Trial
-from bilsh.search.request import Mode, Request
+from bilsh.search.request import Mode, Request, request_of
 from bilsh.search.results import Matches, Neighbors
-from bilsh.search.scan import Ids, Memory, Segment
+from bilsh.search.scan import Ids, Memory, Scan, Segment, Tally
+from bilsh.search.visiting import Wish
 from bilsh.validation import gone
 
 if TYPE_CHECKING:
@@ -96,19 +97,13 @@ class View:
                 self.segments, alive, query, request, coder=self.coder, memory=self.memory
             )
             return told, notes
-        found = search(
-            self.segments,
-            alive,
-            query,
-            request,
-            n_bits=self.coder.n_bits,
-            coder=self.coder,
-            memory=self.memory,
-            samples=self.samples,
-            trial=self.trial if request.recall is not None else None,
-            filtered=where is not None,
-        )
-        return found, notes
+        if self.segments:
+            check_width(query.codes, _width(self.segments[0]), "queries", "codes")
+        wish = None
+        if request.recall is not None and request.recall < 1:
+            wish = Wish(request.recall, self.trial, where is not None)
+        scan = Scan(self.segments, alive, self.coder.n_bits, request.threads, self.memory, Tally(), wish)
+        return answer(scan, query, request, self.coder, self.samples if self.coder.tells else None), notes
 
     def query(
         self, Q: Any, codes: ArrayLike | None, values: ArrayLike | None, numbers: Ids | None, request: Request
@@ -263,10 +258,9 @@ class Searchable(ABC):
             raise InvalidInputError(
                 "give one of Q (descriptors), codes=, ids= and query_values=, and only one."
             )
-        if not isinstance(rerank, bool | np.bool_ | np.ndarray):
+        if rerank is not False and not isinstance(rerank, (bool, np.bool_, np.ndarray)):
             rerank = np.asarray(rerank)
-        spare = int(ids is not None)
-        request = Request(k, mode, delta, radius, candidates, rerank, confidence, n_jobs, recall)
+        request = request_of(k, mode, delta, radius, candidates, rerank, confidence, n_jobs, recall)
         view = self._view()
         view.check(request)
         if not view.coder.by_hamming:
@@ -279,7 +273,7 @@ class Searchable(ABC):
                 raise InvalidInputError(
                     f"id {first!r} is not here ({int((~there).sum())} of {len(there)} are not)."
                 )
-            request = replace(request, k=k + spare)
+            request = replace(request, k=k + 1)
         found, notes = view.answer(view.query(Q, codes, query_values, numbers, request), request, where)
         if numbers is not None:
             found = found.without(numbers, k)
@@ -338,6 +332,14 @@ class Asked(Searchable):
 
     def _view(self) -> View:
         return self._seen
+
+
+def _width(segment: Segment) -> int:
+    """Bytes of a code."""
+    width = 0
+    for slab in segment.slabs:
+        width += slab.shape[1]
+    return width
 
 
 def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...]]:

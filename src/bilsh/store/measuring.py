@@ -42,12 +42,7 @@ class Trial:
     def half(self, rows: slice) -> Trial:
         """Some of the queries."""
         seen = self.evidence
-        some = replace(
-            seen,
-            fractions=seen.fractions[rows],
-            background=seen.background[rows],
-            picked=seen.picked[rows],
-        )
+        some = replace(seen, seen=seen.seen.part(rows), picked=seen.picked[rows])
         return Trial(some, self.exact[rows])
 
     def covered(self, sample: HitSample | None) -> NDArray[np.bool_]:
