@@ -1,4 +1,4 @@
-"""Links of README and docs lead somewhere. (What they show is run by conftest.py at the top.)"""
+"""Links of README and docs lead somewhere, and the list of claims fits them. (What they show is run by conftest.py.)"""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import bilsh
+from bilsh.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -24,3 +25,32 @@ def test_the_reference_lists_every_public_name():
         is_error = isinstance(value, type) and issubclass(value, BaseException)
         if not is_error and name != "theory":
             assert name in listed, f"docs/reference/api.md does not list bilsh.{name}"
+
+
+def claims():
+    """Page, quoted sentence and what shows it, for every row of the list."""
+    page = None
+    for line in (ROOT / "docs" / "contributor" / "claims.md").read_text("utf-8").splitlines():
+        if line.startswith("## "):
+            page = line.removeprefix("## ")
+        elif line.startswith("| ") and not line.startswith("| claim |"):
+            claim, shown = line.strip("| ").rsplit(" | ", 1)
+            yield page, claim, re.findall(r"`([^`]+)`", shown)
+
+
+@pytest.mark.parametrize(("page", "claim", "shown"), list(claims()))
+def test_claims_stand_on_their_page_and_something_shows_them(page, claim, shown):
+    assert claim in " ".join((ROOT / page).read_text("utf-8").split())
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert shown
+    for what in shown:
+        kind, _, rest = what.partition(" ")
+        if "::" in what:
+            file, _, test = what.partition("::")
+            assert re.search(rf"^def {test}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE), what
+        elif kind == "make":
+            assert rest in targets, what
+        elif kind == "python":
+            assert (ROOT / rest.split()[0]).is_file(), what
+        else:
+            assert rest.split()[0] in COMMANDS, what
