@@ -401,3 +401,17 @@ class TransformPlan:
         n_jobs: int = 1,
     ) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")]:
         """Estimated squared distances of the given rows of each query."""
+
+def unpack_records(
+    log: bytes, at: int, base: int, seed: int, most: int
+) -> tuple[
+    Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C")],
+    Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C")],
+    int,
+]:
+    """
+    Bytes of all whole records of a log, where each begins (and the last ends), and where the next would.
+    """
+
+def pack_record(plain: bytes, at: int, seed: int) -> bytes:
+    """Bytes of a record that begins at an offset of a log."""

@@ -20,6 +20,14 @@ def flush(fd: int) -> None:
         fcntl.fcntl(fd, full)
 
 
+def flush_data(fd: int) -> None:
+    """Flush a file whose length and place on the medium have not changed: its times may be lost, no byte of it."""
+    if hasattr(os, "fdatasync") and not hasattr(fcntl, "F_FULLFSYNC"):
+        os.fdatasync(fd)
+    else:
+        flush(fd)
+
+
 @contextmanager
 def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Give a binary file to write; when the block ends well, it takes the place of `path`, durably.

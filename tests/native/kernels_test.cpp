@@ -15,6 +15,7 @@
 #include "finite.h"
 #include "hamming.h"
 #include "kernels.h"
+#include "log_records.h"
 #include "progressive.h"
 #include "scores.h"
 #include "threads.h"
@@ -286,6 +287,38 @@ void threads() {
     check(thrown, "an exception of a task is rethrown");
 }
 
+// Records of a log come back as they were; no changed byte gives others.
+void records(std::size_t n) {
+    const std::string what = "records of a log, " + std::to_string(n) + " bytes";
+    Numbers numbers;
+    const Bytes first = numbers.bytes(n), second = numbers.bytes(n / 2);
+    Bytes log(16);
+    for (const Bytes& record : {first, second}) {
+        const Bytes packed = bilsh::pack_record(record.data(), record.size(), log.size(), 7);
+        log.insert(log.end(), packed.begin(), packed.end());
+    }
+    Bytes both = first;
+    both.insert(both.end(), second.begin(), second.end());
+    const auto read = [&](std::size_t size) { return bilsh::unpack_records(log.data(), size, 16, 3, 7, 5000); };
+    const bilsh::LogRecords whole = read(log.size());
+    check(whole.plain == both && whole.starts.size() == 3 && whole.end == log.size(), what);
+    int wrong = 0;
+    for (std::size_t i = 16; i < log.size(); ++i)
+        for (const std::uint8_t value : {0, 0x7f, 0x80, 0x81, 0xff}) {
+            const std::uint8_t before = log[i];
+            log[i] = value;
+            try {
+                const bilsh::LogRecords found = read(log.size());
+                wrong += value != before && (value != 0 || found.plain == both);
+            } catch (const std::invalid_argument&) { wrong += value == before; }
+            log[i] = before;
+        }
+    for (std::size_t size = 16; size < log.size(); ++size) try {
+            wrong += size >= whole.end || read(size).starts.size() > 2;
+        } catch (const std::invalid_argument&) {}
+    check(wrong == 0, what + ", damaged");
+}
+
 }  // namespace
 
 int main() {
@@ -309,6 +342,7 @@ int main() {
         encoders(3);
     }
     threads();
+    for (const std::size_t n : {0, 1, 6, 7, 50, 333}) records(n);
     std::printf("%s: %s\n", names.c_str(), failures == 0 ? "all as expected" : "FAILED");
     return failures == 0 ? 0 : 1;
 }

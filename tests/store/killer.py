@@ -30,6 +30,7 @@ ACTIONS = [
     "delete one",
     "compact",
     "cells",
+    "calibrate",
     "backup",
 ]
 
@@ -74,6 +75,8 @@ def perform(store, action, picked, seed, copy):
         store.compact()
     elif action == "cells":
         store.build_cells(8)
+    elif action == "calibrate" and store.n_cells:
+        store.calibrate(make_items(100, seed))
     elif action == "backup":
         store.backup(copy)
 

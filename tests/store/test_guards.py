@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 from disks import SimulatedDisk
+from literal_log import LiteralLog
 from makers import content, make_encoder, make_items
 from test_damage import WHERE, answers, build, judge
 
@@ -323,11 +324,7 @@ def write_anything(monkeypatch):
 
 def plain_bytes(monkeypatch):
     """Seven bits to a byte, but zero is zero: a flipped bit may look like a byte that was never written."""
-    plain = list(range(128))
-    monkeypatch.setattr(log, "_BYTE", plain)
-    monkeypatch.setattr(log, "_VALUE", [*plain, *[0xFF] * 128])
-    monkeypatch.setattr(log, "_BYTES", log.np.array(plain, dtype=log.np.uint8))
-    monkeypatch.setattr(log, "_VALUES", log.np.array([*plain, *[0xFF] * 128], dtype=log.np.uint64))
+    monkeypatch.setattr(log, "_native", LiteralLog(range(128)))
 
 
 MUTANTS = {
@@ -357,7 +354,7 @@ MUTANTS = {
     "manifests are not read back": (write_anything, turn_back_the_clock, None),
     "records have plain bytes": (plain_bytes, flip_a_record, None),
     "a torn record may be followed by others": (
-        lambda m: m.setattr(log, "_nothing_behind", lambda data, at, version: None),
+        lambda m: m.setattr(log, "_native", LiteralLog(nothing_follows=False)),
         zero_a_record,
         None,
     ),

@@ -139,6 +139,11 @@ def from_bytes(data: bytes, source: str, coders: Mapping[str, type[Coder]]) -> C
         ) from error
 
 
+def kind_of(data: bytes, source: str) -> str:
+    """Which kind of coder the content of an encoder file holds, without making one."""
+    return str(_checked_header(data, source)[0].get("encoder"))
+
+
 def _restore(coders: Mapping[str, type[Coder]], header: dict[str, Any], arrays: Arrays) -> Coder:
     fitted, settings = header["fitted"], dict(header["projection"])
     drawn = {name.removeprefix(PREFIX): a for name, a in arrays.items() if name.startswith(PREFIX)}

@@ -107,3 +107,4 @@ void bind_encode(nb::module_& m);
 void bind_search(nb::module_& m);
 void bind_cells(nb::module_& m);
 void bind_transform(nb::module_& m);
+void bind_log(nb::module_& m);

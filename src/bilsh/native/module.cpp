@@ -33,4 +33,5 @@ NB_MODULE(_native, m) {
     bind_search(m);
     bind_cells(m);
     bind_transform(m);
+    bind_log(m);
 }

@@ -48,9 +48,7 @@ class Arranging(View, Searchable):
     def n_cells(self) -> int:
         """Number of cells that items are in; 0 where there are none."""
         return sum(
-            segment.file.sections["centres"].rows
-            for segment in self._now.files_segments
-            if segment.has("cells")
+            segment.file.sections["centres"].rows for segment in self._now.opened if segment.has("cells")
         )
 
     def build_cells(

@@ -15,9 +15,10 @@ from bilsh.store import log
 from bilsh.store.celled import Arrangement, Workshop, merge_into_cells
 from bilsh.store.files import SyncFailed
 from bilsh.store.ids import Names, show
-from bilsh.store.log import LogWriter, Record
+from bilsh.store.log import LogWriter
 from bilsh.store.manifest import IdKind, SegmentRef, seconds
 from bilsh.store.merge import to_merge, write_segment
+from bilsh.store.records import Record, size_of
 from bilsh.store.rows import Layout, RowSet, joined, make_rows
 from bilsh.store.sections import FileRef, SectionFile, SectionWriter
 from bilsh.store.segment import Segment
@@ -179,7 +180,7 @@ class Change:
             Segment(segment.file, ref, self._layout, segment.alive)
             for segment, ref in zip(self._segments, refs, strict=True)
         )
-        tail = Tail(ready.ref, self._layout, version, ready.records, 0, ready.end) if ready else None
+        tail = Tail(ready.ref, self._layout, version, 0, ready.end, ready.pile) if ready else None
         snapshot = Snapshot(manifest, manifest, self._base.encoder, segments, deletes, tail, calibration)
         self._writer.commit(manifest, base=base)
         self._writer.use_log(ready)
@@ -211,9 +212,9 @@ class Change:
             if count > log.MAX_RECORD:
                 return None
             single = len(self._pending) == 1
-            rows = self._pending[0] if single else joined(self._pending, np.ones(count, dtype=np.bool_))
+            rows = self._pending[0] if single else joined(self._pending)
         record = Record(self._base.manifest.version + 1, self._next_id, deleted, rows)
-        return record if log.size_of(record) <= log.MAX_RECORD else None
+        return record if size_of(record) <= log.MAX_RECORD else None
 
     def _next_names(self, count: int) -> Names:
         if self._kind == "str":

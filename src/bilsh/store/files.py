@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from bilsh.errors import CorruptStoreError, StoreBusyError
-from bilsh.files import flush
+from bilsh.files import flush, flush_data
 
 Bytes = bytes | bytearray | memoryview
 CLAIM_AT = 64
@@ -48,9 +48,11 @@ class NewFile(_Descriptor):
     def __init__(self, fd: int, path: Path) -> None:
         self._fd = fd
         self.path = path
+        self._grown = True
 
     def write(self, data: Bytes) -> None:
         """Append all of `data`."""
+        self._grown = True
         left = memoryview(data).cast("B")
         while len(left):
             left = left[os.write(self._fd, left) :]
@@ -62,7 +64,11 @@ class NewFile(_Descriptor):
 
     def sync(self) -> None:
         """Return when the bytes (not yet the name) are on the medium."""
-        flush(self._fd)
+        if self._grown:
+            flush(self._fd)
+            self._grown = False
+        else:
+            flush_data(self._fd)
 
     def close(self) -> None:
         """Give the descriptor back; safe to call twice."""

@@ -81,7 +81,7 @@ def manifest_name(version: int) -> str:
 
 def version_of(name: str) -> int | None:
     """Version that a file name stands for, None for other files."""
-    match = _VERSION_NAME.fullmatch(name) if name.startswith("m-") else None
+    match = _VERSION_NAME.fullmatch(name)
     return int(match[1]) if match else None
 
 

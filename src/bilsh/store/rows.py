@@ -126,8 +126,10 @@ def ragged(name: str, items: Sequence[bytes]) -> dict[str, NDArray[Any]]:
     return {name: np.frombuffer(b"".join(items), np.uint8)[:, None], f"{name}_ends": ends[:, None]}
 
 
-def joined(parts: Sequence[RowSet], alive: NDArray[np.bool_]) -> RowSet:
-    """Those rows of some sets, one after the other, that are alive."""
+def joined(parts: Sequence[RowSet], alive: NDArray[np.bool_] | None = None) -> RowSet:
+    """Rows of some sets, one after the other; those that are alive."""
+    if alive is None:
+        alive = np.ones(sum(part.rows for part in parts), dtype=np.bool_)
     codes = np.concatenate([part.codes for part in parts])[alive]
     arrays: dict[str, NDArray[Any]] = {
         name: np.concatenate([part.arrays[name] for part in parts])[alive]

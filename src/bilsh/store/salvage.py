@@ -94,7 +94,7 @@ def look_for_segments(directory: Directory) -> Finds:
                 log, layout, base = read_loose_log(directory.open(name), name, *shape)
                 tail = Tail.of(log, layout, base, len(log.records))
                 segment = tail.segment
-                deleted[name] = tail.deleted()
+                deleted[name] = tail.deleted
             if segment is None:
                 continue
             problem = next(segment_problems(segment), None)

@@ -33,7 +33,9 @@ _FIXED = struct.Struct("<8sI4sQQ16s32sQIIII")
 _SECTION = struct.Struct("<16sQQ4s4xQ")
 _SECTIONS_AT = 128
 _MAX_SECTIONS = (HEADER - 4 - _SECTIONS_AT) // _SECTION.size
-_DTYPES = {b"u1": "<u1", b"u8": "<u8", b"i8": "<i8", b"f2": "<f2", b"f4": "<f4"}
+_DTYPES = {
+    code.ljust(4, b"\0"): np.dtype(f"<{code.decode()}") for code in (b"u1", b"u8", b"i8", b"f2", b"f4")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +194,11 @@ class SectionFile:
             name, offset, length, code, columns = _SECTION.unpack_from(
                 header, _SECTIONS_AT + i * _SECTION.size
             )
-            dtype = _DTYPES.get(code.rstrip(b"\0"))
+            dtype = _DTYPES.get(code)
             fits = HEADER <= offset <= offset + length <= self._end and offset % ALIGN == 0
             if dtype is None or not fits or not 0 < columns <= 1 << 40:
                 raise self.corrupt(f"section {i} reaches outside the file")
-            section = Section(offset, length, np.dtype(dtype), columns)
+            section = Section(offset, length, dtype, columns)
             if length % section.row_bytes:
                 raise self.corrupt(f"section {i} has a broken last row")
             self.sections[name.rstrip(b"\0").decode("ascii", "replace")] = section

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -52,13 +52,7 @@ class Segment:
         self.file, self.ref, self.layout, self.alive = file, ref, layout, alive
         if file.rows != ref.rows:
             raise file.corrupt(f"has {file.rows} rows, the manifest says {ref.rows}")
-        expected = {
-            name: (np.dtype(dtype), columns) for name, (dtype, columns) in layout.fixed_columns().items()
-        }
-        if "order" in file.sections:
-            expected["order"] = (np.dtype("<i8"), 1)
-        if layout.id_kind == "str":
-            expected |= {"hashes": (np.dtype("<u8"), 1), "hash_rows": (np.dtype("<i8"), 1)}
+        expected = dict(_columns(layout, "order" in file.sections))
         ragged = [name for name in ("keys", "meta") if name in file.sections]
         expected |= {f"{name}_ends": (np.dtype("<i8"), 1) for name in ragged}
         own = set(file.sections) - set(ragged) - set(OF_CELLS)
@@ -175,8 +169,9 @@ class Segment:
             rows = self._find_keys(
                 names.keys or [], names.hashes if names.hashes is not None else np.empty(0, np.uint64)
             )
-        hit = np.flatnonzero(rows >= 0)
-        rows[hit[~self.is_alive(rows[hit])]] = -1
+        if self.alive is not None:
+            hit = np.flatnonzero(rows >= 0)
+            rows[hit[~self.is_alive(rows[hit])]] = -1
         return rows
 
     def find_numbers(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -262,6 +257,18 @@ class Segment:
         result = np.zeros(len(self), dtype=np.uint64)
         result[self._row_numbers("hash_rows")] = self.file.array("hashes")[:, 0]
         return result
+
+
+@lru_cache(maxsize=32)
+def _columns(layout: Layout, ordered: bool) -> dict[str, tuple[np.dtype[Any], int]]:
+    """Sections with one row per item, as their headers must state them."""
+    numbers = (np.dtype("<i8"), 1)
+    columns = {name: (np.dtype(dtype), n) for name, (dtype, n) in layout.fixed_columns().items()}
+    if ordered:
+        columns["order"] = numbers
+    if layout.id_kind == "str":
+        columns |= {"hashes": (np.dtype("<u8"), 1), "hash_rows": numbers}
+    return columns
 
 
 def _cells_fit(file: SectionFile, layout: Layout) -> bool:

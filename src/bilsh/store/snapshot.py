@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from bilsh.errors import CorruptStoreError, DataNotFoundError
 from bilsh.store.files import CLAIM_AT, Directory, Disk
 from bilsh.store.ids import Names
-from bilsh.store.log import read_log
+from bilsh.store.log import Log, read_log
 from bilsh.store.manifest import (
     MAX_BYTES,
     MAX_VERSION,
@@ -35,7 +36,7 @@ _OLD_NOTE = re.compile(rb"bilsh head (\d{10}) (\d{10})\n")
 _NOTE = re.compile(rb"bilsh head (\d{10}) (\d{10}) [0-9a-f]{16} [0-9a-f]{8}\n")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """An open version.
 
@@ -46,23 +47,31 @@ class Snapshot:
     stored : Manifest
         As it is on disk.
     encoder, deletes : SectionFile
-    files_segments : tuple of Segment
-        Segments in files, with the rows deleted that the log deletes.
+    opened : tuple of Segment
+        Segments in files, as they were opened.
     tail : Tail or None
         What the log adds.
     calibration : SectionFile or None
         What promised recalls rest on.
+    followed : bool
+        Whether `opened` has the rows deleted that the log deletes; where not, that waits until segments are asked for.
     """
 
     manifest: Manifest
     stored: Manifest
     encoder: SectionFile
-    files_segments: tuple[Segment, ...]
+    opened: tuple[Segment, ...]
     deletes: SectionFile | None
     tail: Tail | None = None
     calibration: SectionFile | None = None
+    followed: bool = True
 
-    @property
+    @cached_property
+    def files_segments(self) -> tuple[Segment, ...]:
+        """Segments in files, with the rows deleted that the log deletes."""
+        return self.opened if self.followed or not self.tail else follow(self.opened, self.tail.deleted)
+
+    @cached_property
     def segments(self) -> tuple[Segment, ...]:
         """All segments, that of the log too."""
         last = self.tail.segment if self.tail else None
@@ -77,7 +86,7 @@ class Snapshot:
     def files(self) -> list[SectionFile]:
         """Return all open files of sections."""
         others = [file for file in (self.deletes, self.calibration) if file]
-        return [self.encoder, *(s.file for s in self.files_segments), *others]
+        return [self.encoder, *(s.file for s in self.opened), *others]
 
     def distrust(self) -> None:
         """Have every block checked anew when it is next used."""
@@ -116,7 +125,10 @@ def locate(
     for number, segment in enumerate(segments):
         found = segment.find(names)
         hit = found >= 0
-        where[hit], rows[hit] = number, found[hit]
+        if hit.any():
+            where[hit], rows[hit] = number, found[hit]
+            if where.min() >= 0:  # an id lives in one segment only
+                break
     return where, rows
 
 
@@ -155,7 +167,7 @@ def hint(version: int, manifest: int, identity: int) -> bytes:
 
 def versions_among(names: list[str]) -> list[int]:
     """Versions whose manifests are among these files, oldest first."""
-    return sorted(v for name in names if (v := version_of(name)) is not None)
+    return sorted(v for name in names if name[:2] == "m-" and (v := version_of(name)) is not None)
 
 
 def open_directory(disk: Disk, path: Path) -> Directory:
@@ -268,29 +280,26 @@ def load(
             for ref in manifest.segments
         )
         calibration = get(manifest.calibration, b"CALI") if manifest.calibration else None
-        tail = _tail(directory, manifest, layout, version) if manifest.log else None
+        log = _log(directory, manifest.log, layout, manifest.version) if manifest.log else None
     except BaseException:
         for file in opened:
             file.close()
         raise
-    if tail is None or not tail.count:
-        return Snapshot(manifest, manifest, encoder, segments, deletes, tail, calibration)
-    last = tail.records[-1]
-    now = replace(manifest, version=last.version, next_id=last.next_id)
-    segments = follow(segments, tail.deleted())
-    return Snapshot(now, manifest, encoder, segments, deletes, tail, calibration)
+    if log is None:
+        return Snapshot(manifest, manifest, encoder, segments, deletes, None, calibration)
+    base = manifest.version
+    count = len(log.records) if version is None else min(len(log.records), version - base)
+    tail = Tail.of(log, layout, base, count)
+    now = replace(manifest, version=base + count, next_id=log.records.next_id(count)) if count else manifest
+    return Snapshot(now, manifest, encoder, segments, deletes, tail, calibration, followed=False)
 
 
-def _tail(directory: Directory, manifest: Manifest, layout: Layout, version: int | None) -> Tail | None:
-    if manifest.log is None:
-        return None
-    file = directory.open(manifest.log.file)
+def _log(directory: Directory, ref: FileRef, layout: Layout, base: int) -> Log:
+    file = directory.open(ref.file)
     try:
-        log = read_log(file, manifest.log, layout, manifest.version)
+        return read_log(file, ref, layout, base)
     finally:
         file.close()
-    count = len(log.records) if version is None else min(len(log.records), version - manifest.version)
-    return Tail.of(log, layout, manifest.version, count)
 
 
 def open_file(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -10,50 +11,41 @@ from numpy.typing import NDArray
 
 from bilsh.store.files import Bytes, Directory, NewFile, OpenFile
 from bilsh.store.ids import Names
-from bilsh.store.log import Log, Record
+from bilsh.store.log import Log
 from bilsh.store.merge import write_segment
+from bilsh.store.records import Pile, Record
 from bilsh.store.rows import Layout, RowSet, joined
 from bilsh.store.sections import ALIGN, FileRef, SectionFile
 from bilsh.store.segment import Segment
 
 
 class Tail:
-    """The first `count` records of a log; the list may grow, this part of it does not change.
-
-    A row lives until a later record deletes its id; within a record, deletions come first.
-    """
+    """The first `count` records of a log; the log may grow, this part of it does not change."""
 
     def __init__(
-        self, ref: FileRef, layout: Layout, base: int, records: list[Record], count: int, end: int
+        self,
+        ref: FileRef,
+        layout: Layout,
+        base: int,
+        count: int,
+        end: int,
+        pile: Callable[[int], Pile],
     ) -> None:
         self.ref, self.layout, self.base, self.count, self.end = ref, layout, base, count, end
-        self._records = records
+        self._make_pile = pile
 
     @classmethod
     def of(cls, log: Log, layout: Layout, base: int, count: int) -> Tail:
         """The first records of a log that was read."""
-        return cls(log.ref, layout, base, log.records, count, log.end)
+        return cls(log.ref, layout, base, count, log.end, log.records.pile)
 
-    @property
-    def records(self) -> list[Record]:
-        """The records, oldest first."""
-        return self._records[: self.count]
+    @cached_property
+    def _pile(self) -> Pile:
+        return self._make_pile(self.count)
 
     @cached_property
     def _alive(self) -> NDArray[np.bool_]:
-        """Which of all rows live."""
-        last: dict[int, int] = {}
-        for place, record in enumerate(self.records):
-            last.update(dict.fromkeys(record.deleted.tolist(), place))
-        return np.array(
-            [
-                last.get(number, -1) <= place
-                for place, record in enumerate(self.records)
-                if record.rows is not None
-                for number in record.rows.arrays["ids"][:, 0].tolist()
-            ],
-            dtype=np.bool_,
-        )
+        return self._pile.alive()
 
     @property
     def n_alive(self) -> int:
@@ -63,8 +55,8 @@ class Tail:
     @cached_property
     def rows(self) -> RowSet | None:
         """The living rows, None when there are none."""
-        sets = [record.rows for record in self.records if record.rows is not None]
-        return joined(sets, self._alive) if self.n_alive else None
+        rows = self._pile.rows
+        return joined([rows], self._alive) if rows is not None and self.n_alive else None
 
     @cached_property
     def segment(self) -> Segment | None:
@@ -76,9 +68,10 @@ class Tail:
         file = SectionFile(place.open(ref.file), ref, b"SEGM", self.layout.fingerprint, use_map=True)
         return Segment(file, ref, self.layout, None)
 
+    @property
     def deleted(self) -> NDArray[np.int64]:
         """Ids of all rows that these records delete."""
-        return np.concatenate([np.empty(0, np.int64), *(record.deleted for record in self.records)])
+        return self._pile.deleted
 
 
 class TailIndex:
@@ -94,16 +87,16 @@ class TailIndex:
         for number in record.deleted.tolist():
             self._numbers.discard(number)
             self._by_key.pop(self._keys.pop(number, b""), None)
-        if record.rows is None:
-            return
-        numbers = record.rows.arrays["ids"][:, 0].tolist()
+        if record.rows is not None:
+            self.put(record.rows)
+
+    def put(self, rows: RowSet) -> None:
+        """Take up living rows."""
+        numbers = rows.arrays["ids"][:, 0].tolist()
         self._numbers.update(numbers)
-        if record.rows.has("keys"):
-            data = record.rows.arrays["keys"].tobytes()
-            start = 0
-            for number, end in zip(numbers, record.rows.arrays["keys_ends"][:, 0].tolist(), strict=True):
-                self._by_key[data[start:end]], self._keys[number] = number, data[start:end]
-                start = end
+        if rows.has("keys"):
+            for number, key in zip(numbers, rows.items_at("keys", np.arange(rows.rows)), strict=True):
+                self._by_key[key], self._keys[number] = number, key
 
     def find(self, names: Names) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Whether each id lives in the log, and its number there."""

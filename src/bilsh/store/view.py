@@ -9,14 +9,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bilsh.codes import BitOrder
 from bilsh.encoders.coder import Coder
-from bilsh.errors import InvalidInputError
+from bilsh.encoders.file import kind_of
+from bilsh.encoders.foreign import ForeignCoder
+from bilsh.errors import CorruptEncoderError, InvalidInputError
 from bilsh.store.files import Directory
 from bilsh.store.ids import as_names
 from bilsh.store.items import Items, pick, walk
@@ -163,9 +167,19 @@ class View(ABC):
             raise InvalidInputError(f"size must be a positive integer; got {size!r}.")
         return (self._as_given(items) for segment in self.segments for items in walk(segment, size))
 
+    @cached_property
+    def _order(self) -> BitOrder | None:
+        """Order in which codes that were made elsewhere are kept; to know that there is none, no encoder is made."""
+        file = self._now.encoder
+        try:
+            kind = kind_of(file.array("encoder").tobytes(), file.name)
+        except CorruptEncoderError:
+            kind = ForeignCoder.kind  # which says what is wrong
+        return self.coder.order if kind == ForeignCoder.kind else None
+
     def _as_given(self, items: Items) -> Items:
         """Items with their codes as they were given."""
-        order = self.coder.order
+        order = self._order
         return items if order is None else replace(items, codes=order.undo(items.codes))
 
     @property

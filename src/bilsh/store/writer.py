@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from bilsh.errors import BilshError, CorruptStoreError, InvalidInputError, StoreBusyError
 from bilsh.store.files import Directory, SyncFailed, sync
-from bilsh.store.log import LogWriter, Record
+from bilsh.store.log import LogWriter
 from bilsh.store.manifest import (
     MAX_VERSION,
     Manifest,
@@ -30,6 +30,7 @@ from bilsh.store.manifest import (
     is_own_file,
     manifest_name,
 )
+from bilsh.store.records import Record
 from bilsh.store.rows import Layout
 from bilsh.store.sections import FileRef, SectionFile
 from bilsh.store.snapshot import LOCK_NAME, RESERVE_NAME, hint, open_file, read_manifest, versions_among
@@ -163,17 +164,16 @@ class Writer:
         if self._owns(tail):
             return self._index
         index = TailIndex()
-        for record in tail.records if tail else ():
-            index.apply(record)
+        if tail is not None and tail.rows is not None:
+            index.put(tail.rows)
         return index
 
     def tail(self, layout: Layout) -> Tail:
         """All of this writer's log."""
-        if self._log is None:
+        mine = self._log
+        if mine is None:
             raise RuntimeError("this writer has no log")
-        return Tail(
-            self._log.ref, layout, self._log.base, self._log.records, len(self._log.records), self._log.end
-        )
+        return Tail(mine.ref, layout, mine.base, len(mine.records), mine.end, mine.pile)
 
     def append(self, record: Record, base: int) -> None:
         """Make a record of the log the newest version, after manifest `base`; durable when this returns."""
@@ -243,7 +243,7 @@ class Writer:
     def _confirm(self, newest: int, files: frozenset[str] | set[str] = frozenset()) -> None:
         """Look again before a change is acknowledged: a writer that came in between may not have seen it."""
         try:
-            if files.difference(self.directory.list()):
+            if files and files.difference(self.directory.list()):
                 self.discard([manifest_name(newest)])  # nobody could open it
             self._check_base(newest)
         except StoreBusyError as error:
