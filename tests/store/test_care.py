@@ -16,7 +16,7 @@ from disks import SimulatedDisk
 from makers import content, make_encoder, make_items
 
 from bilsh import CorruptStoreError, InvalidInputError, Store
-from bilsh.store import segment
+from bilsh.store import files, segment
 from bilsh.store.manifest import READERS, decode_manifest
 
 ENCODER = make_encoder()
@@ -236,3 +236,53 @@ def test_a_later_format_is_refused_by_its_number(store):
     path.write_bytes(b'{"sha256":"' + digest + b'","manifest":' + text + b"}\n")
     with pytest.raises(CorruptStoreError, match=r"format 4, this version knows 1, 2, 3; use a newer bilsh"):
         Store.open(store.path)
+
+
+def test_only_what_was_synced_whole_is_synced_without_its_length(tmp_path, monkeypatch):
+    """A log has its full size from the start, so a record needs no more than its bytes on the medium."""
+    whole, bytes_only = {}, []
+
+    def flush(fd):
+        found = os.fstat(fd)
+        whole[found.st_ino] = found.st_size
+        os.fsync(fd)
+
+    def flush_data(fd):
+        found = os.fstat(fd)
+        bytes_only.append((found.st_ino, found.st_size))
+        os.fdatasync(fd)
+
+    monkeypatch.setattr(files, "flush", flush)
+    monkeypatch.setattr(files, "flush_data", flush_data)
+    with Store.create(tmp_path / "store", ENCODER) as store:
+        for number in range(5):
+            store.add(make_items(1, number))
+        store.build_cells(2)
+        store.delete([0])
+    assert len(bytes_only) == 3
+    assert all(whole[inode] == size for inode, size in bytes_only)
+
+
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_what_a_log_says_is_the_same_for_its_writer_and_a_reader(tmp_path, kind):
+    """Rows with and without metadata, deleted and put in again, one at a time and several."""
+    rng = np.random.default_rng(3)
+    with Store.create(tmp_path / "store", ENCODER, keep_vectors="float16") as store:
+        many = np.arange(100, 200)
+        store.add(make_items(100), ids=many.astype(str).tolist() if kind == "str" else many)
+        for turn in range(40):
+            numbers = np.unique(rng.integers(0, 12, rng.integers(1, 4)))
+            ids = [f"item {'x' * number}" for number in numbers] if kind == "str" else numbers
+            if turn % 5 == 4:
+                store.delete(ids)
+            else:
+                noted = [{"turn": turn}] * len(ids) if turn % 3 else None
+                store.upsert(make_items(len(ids), turn), ids=ids, metadata=noted)
+            with Store.open(store.path) as reader:
+                assert content(reader) == content(store)
+                assert len(reader) == len(store)
+                assert reader.version == store.version
+                assert reader.next_id == store.next_id
+        reader = Store.open(store.path)
+        reader.verify(deep=True)
+        assert reader._now.tail.count > 30
