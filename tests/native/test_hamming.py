@@ -104,7 +104,8 @@ def test_within_finds_all_and_only_the_close_ones(search, radius):
         np.testing.assert_array_equal(found[offsets[row] : offsets[row + 1]], to_all[expected])
 
 
-MANY_QUERIES = [(1024, 128, 64, []), (1100, 131, 7, [3]), (1537, 300, 200, [64, 190]), (2051, 700, 33, [0])]
+MANY_QUERIES = [(1024, 128, 64, []), (1100, 131, 7, [3]), (1537, 300, 200, [64, 190]), (2051, 700, 33, [0]),
+                (333, 61, 2100, [64, 900])]  # fmt: skip
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -171,6 +171,24 @@ def test_many_rows_are_told_apart_as_if_all_were_scored(n, n_bits, edges, kind, 
             np.testing.assert_array_equal(found[row], to_all[order])
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("n_bytes", "begin"), [(700, 0), (1024, 16), (1024, 3), (2048, 40), (5000, 16)])
+def test_one_query_finds_the_largest_scores_of_long_rows(n_bytes, begin, level):
+    """Long rows share tables, and rows a power of two apart are read from where a cache line begins."""
+    rng = np.random.default_rng(n_bytes + begin)
+    memory = np.zeros(2100 * n_bytes + 128, dtype=np.uint8)
+    start = begin - memory.ctypes.data % 64 + 64
+    codes = memory[start : start + 2100 * n_bytes].reshape(2100, n_bytes)
+    codes[:] = rng.integers(0, 256, codes.shape)
+    weights, bias = awkward(rng, "normal", 1, 8 * n_bytes), np.ones(1, dtype=np.float32)
+    _native.force_level(level)
+    ids, found = _native.score_top_k(weights, bias, [codes], 20)
+    scores = _native.scores(weights, bias, [codes])[0]
+    order = np.argsort(-scores, kind="stable")[:20]
+    np.testing.assert_array_equal(ids[0], order)
+    np.testing.assert_array_equal(found[0], scores[order])
+
+
 def test_weights_that_are_no_numbers_are_left_to_the_scores():
     rng = np.random.default_rng(3)
     codes = rng.integers(0, 256, (4000, 8), dtype=np.uint8)

@@ -131,7 +131,7 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
 // Against many queries, rows lie side by side in half bytes, and a look-up tells the distances of 32 rows to half a
 // byte of a query: there are sixteen tables, one per value of it. A byte holds at most 4 per look-up, 62 look-ups in
 // all.
-constexpr PackedLayout packed_layout = {lanes, 1, 2};
+constexpr PackedLayout packed_layout = {lanes, 1, 2, 512, 256, 512};
 constexpr size_t chunk_bytes = 31;
 constexpr size_t span_bytes = 256 * chunk_bytes;  // whose distances fit 16 bits
 

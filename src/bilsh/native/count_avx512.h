@@ -83,7 +83,7 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
 
 // Sixteen rows side by side, four bytes of each: a register holds a part of all, and no sum across lanes is left at the
 // end.
-constexpr PackedLayout packed_layout = {16, 4, 1};
+constexpr PackedLayout packed_layout = {16, 4, 1, 128, 1024, 32};
 
 void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes, uint8_t* packed) {
     uint32_t* out = reinterpret_cast<uint32_t*>(packed);

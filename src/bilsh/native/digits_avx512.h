@@ -28,6 +28,19 @@ inline __m512i entries(__m512i halves) {
 inline __m512i low_entries(__m512i bytes) { return entries(bytes); }
 inline __m512i high_entries(__m512i bytes) { return entries(_mm512_srli_epi32(bytes, 4)); }
 
+// The tables of four half bytes: D digits and a factor for each.
+template <int D>
+struct FourTables {
+    __m512i digit[D], factor;
+
+    __attribute__((always_inline)) FourTables(const uint8_t* digits, const std::int8_t* factors, size_t half) {
+        for (int d = 0; d < D; ++d) digit[d] = _mm512_load_si512(digits + 2 * half_table * d + half_table * half);
+        std::int32_t four = 0;
+        __builtin_memcpy(&four, factors + 4 * half, 4);
+        factor = _mm512_set1_epi32(four);
+    }
+};
+
 // D digits of sixteen rows.
 template <int D>
 struct DigitSums {
@@ -36,9 +49,9 @@ struct DigitSums {
     DigitSums() {
         for (int d = 0; d < D; ++d) sum[d] = _mm512_setzero_si512();
     }
-    __attribute__((always_inline)) void look_up(__m512i index, const __m512i (&table)[D]) {
+    __attribute__((always_inline)) void look_up(__m512i index, const FourTables<D>& table) {
         for (int d = 0; d < D; ++d)
-            sum[d] = _mm512_dpbusd_epi32(sum[d], _mm512_permutexvar_epi8(index, table[d]), _mm512_set1_epi8(1));
+            sum[d] = _mm512_dpbusd_epi32(sum[d], _mm512_permutexvar_epi8(index, table.digit[d]), table.factor);
     }
     void add_to(std::int32_t* out) const {
         const __m512i all =
@@ -46,11 +59,6 @@ struct DigitSums {
         _mm512_storeu_si512(out, _mm512_add_epi32(_mm512_loadu_si512(out), all));
     }
 };
-
-template <int D>
-__attribute__((always_inline)) inline void load_tables(const uint8_t* digits, size_t half, __m512i (&table)[D]) {
-    for (int d = 0; d < D; ++d) table[d] = _mm512_load_si512(digits + 2 * half_table * d + half_table * half);
-}
 
 // Up to 64 bytes of sixteen rows: four bytes of all rows in each register.
 inline void load_rows(const uint8_t* rows, size_t row_stride, size_t n, __m512i (&x)[16]) {
@@ -76,63 +84,138 @@ void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes,
         }
 }
 
-// G groups of rows share each table.
-template <int D, int G>
-inline void digits_of_groups(const uint8_t* packed, size_t n_words, const uint8_t* digits, std::int32_t* sums) {
-    DigitSums<D> sum[G];
-    for (size_t w = 0; w < n_words; ++w, digits += 2 * half_table * D)
+// G groups of rows share each table, and Q queries each look at the rows.
+template <int D, int G, int Q>
+inline void digits_of_groups(const uint8_t* packed, size_t n_words, const DigitTables* tables, std::int32_t* sums,
+                             size_t sums_stride) {
+    DigitSums<D> sum[Q][G];
+    for (size_t w = 0; w < n_words; ++w)
         for (size_t half = 0; half < 2; ++half) {
-            __m512i table[D];
-            load_tables<D>(digits, half, table);
-            for (size_t g = 0; g < G; ++g)
-                sum[g].look_up(_mm512_load_si512(packed + 2 * half_table * (g * n_words + w) + half_table * half),
-                               table);
+            const auto at = [&](int q) __attribute__((always_inline)) {
+                return FourTables<D>(tables[q].digits + 2 * half_table * D * w, tables[q].factors + 8 * w, half);
+            };
+            const FourTables<D> first = at(0), last = at(Q - 1);
+            for (size_t g = 0; g < G; ++g) {
+                const __m512i index =
+                    _mm512_load_si512(packed + 2 * half_table * (g * n_words + w) + half_table * half);
+                sum[0][g].look_up(index, first);
+                if (Q > 1) sum[Q - 1][g].look_up(index, last);
+            }
         }
-    for (size_t g = 0; g < G; ++g) sum[g].add_to(sums + g * lanes);
+    for (size_t q = 0; q < Q; ++q)
+        for (size_t g = 0; g < G; ++g) sum[q][g].add_to(sums + q * sums_stride + g * lanes);
 }
 
-template <int D>
-void packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
+template <int D, int Q>
+void packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const DigitTables* tables, std::int32_t* sums,
+                   size_t sums_stride) {
     const size_t n_words = (n_bytes + 3) / 4, group_bytes = 2 * half_table * n_words;
     size_t r = 0;
     for (; r + 4 * lanes <= n_rows; r += 4 * lanes)
-        digits_of_groups<D, 4>(packed + r / lanes * group_bytes, n_words, digits, sums + r);
-    for (; r < n_rows; r += lanes) digits_of_groups<D, 1>(packed + r / lanes * group_bytes, n_words, digits, sums + r);
+        digits_of_groups<D, 4, Q>(packed + r / lanes * group_bytes, n_words, tables, sums + r, sums_stride);
+    for (; r < n_rows; r += lanes)
+        digits_of_groups<D, 1, Q>(packed + r / lanes * group_bytes, n_words, tables, sums + r, sums_stride);
 }
 
-void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, int n_digits,
-                       std::int32_t* sums) {
-    (n_digits == 1 ? packed_digits<1> : packed_digits<2>)(packed, n_rows, n_bytes, digits, sums);
+void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const DigitTables* tables,
+                       size_t n_queries, std::int32_t* sums, size_t sums_stride) {
+    for (size_t q = 0; q < n_queries;) {
+        const bool two = q + 1 < n_queries && tables[q].n_digits == 1 && tables[q + 1].n_digits == 1;
+        const auto add = two                       ? packed_digits<1, 2>
+                         : tables[q].n_digits == 1 ? packed_digits<1, 1>
+                                                   : packed_digits<2, 1>;
+        add(packed, n_rows, n_bytes, tables + q, sums + q * sums_stride, sums_stride);
+        q += two ? 2 : 1;
+    }
 }
 
-// For one query rows need not be packed: they are looked up as they are transposed.
+// Bytes of rows up to where all of them begin a cache line: else every load would be of two lines, and rows a power of
+// two apart push each other's second out of the cache before its turn. Zero where that does not happen.
+inline size_t before_line(const uint8_t* rows, size_t row_stride) {
+    const size_t begin = (64 - reinterpret_cast<std::uintptr_t>(rows) % 64) % 64;
+    return row_stride % 1024 == 0 && begin % 4 == 0 ? begin : 0;
+}
+
+// For one query rows need not be packed: they are looked up as they are transposed. Rows lie one after the other, and
+// so is memory asked for those to come, from `later` on: one line at a time, since many at once would block the loads.
 template <int D>
-void digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, const uint8_t* digits, std::int32_t* sums) {
+void digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, const DigitTables& tables,
+                    const uint8_t* later, std::int32_t* sums) {
     DigitSums<D> low, high;
-    // Rows lie one after the other, and so is memory asked for those to come.
-    const uint8_t* later = rows + (lanes * row_stride > least_ahead ? lanes * row_stride : least_ahead);
-    for (size_t j = 0; j < n_bytes; j += 64) {
+    const uint8_t* digits = tables.digits;
+    const std::int8_t* factors = tables.factors;
+    size_t n = before_line(rows, row_stride);
+    for (size_t j = 0; j < n_bytes; j += n, n = 64) {
+        if (n == 0 || n > n_bytes - j) n = n_bytes - j < 64 ? n_bytes - j : 64;
         __m512i x[16];
-        load_rows(rows + j, row_stride, n_bytes - j, x);
+        load_rows(rows + j, row_stride, n, x);
 #pragma GCC unroll 16
         for (size_t i = 0; i < 16; ++i) {
-            if (j + 4 * i >= n_bytes) break;
-            __builtin_prefetch(later + lanes * j + 64 * i, 0, 2);  // one at a time: many at once would block the loads
-            __m512i table[D];
-            load_tables<D>(digits, 0, table);
-            low.look_up(low_entries(x[i]), table);
-            load_tables<D>(digits, 1, table);
-            high.look_up(high_entries(x[i]), table);
+            if (4 * i >= n) break;
+            __builtin_prefetch(later + lanes * j + 64 * i, 0, 2);
+            low.look_up(low_entries(x[i]), FourTables<D>(digits, factors, 0));
+            high.look_up(high_entries(x[i]), FourTables<D>(digits, factors, 1));
             digits += 2 * half_table * D;
+            factors += 8;
         }
     }
     low.add_to(sums);
     high.add_to(sums);
 }
 
-void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, const uint8_t* digits, int n_digits,
-                        std::int32_t* sums) {
-    (n_digits == 1 ? digits_of_rows<1> : digits_of_rows<2>)(rows, row_stride, n_bytes, digits, sums);
+// The same for four groups of long rows, whose tables the first-level cache cannot hold: they share each that is
+// loaded.
+template <int D>
+void digits_of_long_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, const DigitTables& tables,
+                         const uint8_t* later, std::int32_t* sums) {
+    constexpr size_t G = 4;
+    alignas(64) uint8_t words[G][16][64];
+    DigitSums<D> low[G], high[G];
+    const uint8_t* digits = tables.digits;
+    const std::int8_t* factors = tables.factors;
+    size_t n = before_line(rows, row_stride);
+    for (size_t j = 0; j < n_bytes; j += n, n = 64) {
+        if (n == 0 || n > n_bytes - j) n = n_bytes - j < 64 ? n_bytes - j : 64;
+        for (size_t g = 0; g < G; ++g) {
+            __m512i x[16];
+            load_rows(rows + g * lanes * row_stride + j, row_stride, n, x);
+            for (int i = 0; i < 16; ++i) _mm512_store_si512(words[g][i], x[i]);
+        }
+        for (size_t i = 0; 4 * i < n; ++i) {
+            const FourTables<D> low_table(digits, factors, 0), high_table(digits, factors, 1);
+            for (size_t g = 0; g < G; ++g) {
+                __builtin_prefetch(later + G * (lanes * j + 64 * i) + 64 * g, 0, 2);
+                const __m512i bytes = _mm512_load_si512(words[g][i]);
+                low[g].look_up(low_entries(bytes), low_table);
+                high[g].look_up(high_entries(bytes), high_table);
+            }
+            digits += 2 * half_table * D;
+            factors += 8;
+        }
+    }
+    for (size_t g = 0; g < G; ++g) {
+        low[g].add_to(sums + g * lanes);
+        high[g].add_to(sums + g * lanes);
+    }
+}
+
+void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes,
+                        const DigitTables& tables, std::int32_t* sums) {
+    constexpr size_t shortest = 640, longest = 4096;  // bytes: four groups of longer ones take too much of the cache
+    size_t r = 0;
+    if (n_bytes >= shortest && row_stride <= longest)
+        for (; r + 4 * lanes <= n_rows; r += 4 * lanes) {
+            const uint8_t* at = rows + r * row_stride;
+            (tables.n_digits == 1 ? digits_of_long_rows<1> : digits_of_long_rows<2>)(at, row_stride, n_bytes, tables,
+                                                                                     at + 4 * lanes * row_stride,
+                                                                                     sums + r);
+        }
+    const size_t ahead = lanes * row_stride > least_ahead ? lanes * row_stride : least_ahead;
+    for (; r < n_rows; r += lanes) {
+        const uint8_t* at = rows + r * row_stride;
+        (tables.n_digits == 1 ? digits_of_rows<1> : digits_of_rows<2>)(at, row_stride, n_bytes, tables, at + ahead,
+                                                                       sums + r);
+    }
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set,
     RowBlock rows(kernels);
     for (; row < row_end; row += block) {
         const std::size_t n_rows = std::min(block, row_end - row);
-        rows.load(queries, set.slabs.data(), set.slabs.size(), row, n_rows, query_end - query);
+        rows.load(queries, set.slabs.data(), set.slabs.size(), row, n_rows, query_end - query,
+                  std::min(block, row_end - row - n_rows));
         for (std::size_t first = query; first < query_end; first += queries.together()) {
             poll();
             const std::size_t n_queries = std::min(queries.together(), query_end - first);

@@ -111,7 +111,7 @@ extern const HammingKernels hamming_kernels;
 #if defined(BILSH_PACKED)
 const HammingKernels hamming_kernels = {tile, packed_layout, pack, tile_packed, gather, select};
 #else
-const HammingKernels hamming_kernels = {tile, {0, 1, 1}, nullptr, nullptr, gather, select};
+const HammingKernels hamming_kernels = {tile, {0, 1, 1, 0, 0, 0}, nullptr, nullptr, gather, select};
 #endif
 
 }  // namespace bilsh::BILSH_LEVEL

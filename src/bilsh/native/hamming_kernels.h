@@ -23,9 +23,11 @@ struct HammingProduct {
                     std::size_t out_stride);
 };
 
-// How packed rows lie: so many side by side, their bytes in whole units, each byte taking `growth` of them.
+// How packed rows lie: so many side by side, their bytes in whole units, each byte taking `growth` of them. Long rows
+// are packed in panels of so many rows and bytes, which stay in the second-level cache while all queries pass; `strip`
+// rows are compared at a time.
 struct PackedLayout {
-    std::size_t rows, unit, growth;
+    std::size_t rows, unit, growth, panel_rows, panel_bytes, strip;
 
     std::size_t bytes(std::size_t n_rows, std::size_t n_bytes) const {
         return n_rows * ((n_bytes + unit - 1) / unit * unit * growth);

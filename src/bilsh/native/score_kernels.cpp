@@ -150,17 +150,19 @@ inline void digits_of_groups(const uint8_t* packed, size_t n_bytes, const uint8_
     for (int g = 0; g < G; ++g) add_digits(sum[g].low, sum[g].high, sums + g * lanes);
 }
 
-void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const uint8_t* digits, int,
-                       std::int32_t* sums) {
-    size_t r = 0;
-    for (; r + 2 * lanes <= n_rows; r += 2 * lanes)
-        digits_of_groups<2>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
-    if (r < n_rows) digits_of_groups<1>(packed + 2 * r * n_bytes, n_bytes, digits, sums + r);
+void add_packed_digits(const uint8_t* packed, size_t n_rows, size_t n_bytes, const DigitTables* tables,
+                       size_t n_queries, std::int32_t* sums, size_t sums_stride) {
+    for (size_t q = 0; q < n_queries; ++q, sums += sums_stride) {
+        size_t r = 0;
+        for (; r + 2 * lanes <= n_rows; r += 2 * lanes)
+            digits_of_groups<2>(packed + 2 * r * n_bytes, n_bytes, tables[q].digits, sums + r);
+        if (r < n_rows) digits_of_groups<1>(packed + 2 * r * n_bytes, n_bytes, tables[q].digits, sums + r);
+    }
 }
 
 // For one query rows need not be packed: they are looked up as they are transposed.
-void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, const uint8_t* digits, int,
-                        std::int32_t* sums) {
+inline void digits_of_lanes(const uint8_t* rows, size_t row_stride, size_t n_bytes, const uint8_t* digits,
+                            std::int32_t* sums) {
     for (size_t panel = 0; panel < n_bytes; panel += digit_panel) {
         const size_t n = n_bytes - panel < digit_panel ? n_bytes - panel : digit_panel;
         const uint8_t* tables = digits + panel * digits_per_byte;
@@ -181,6 +183,15 @@ void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_bytes, 
                            }
                        });
         add_digits(sum.low, sum.high, sums);
+    }
+}
+
+void add_digits_of_rows(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes,
+                        const DigitTables& tables, std::int32_t* sums) {
+    for (size_t r = 0; r < n_rows; r += lanes) {
+        const volatile uint8_t* line = rows + r * row_stride;  // many rows side by side: first as they lie
+        for (size_t i = 0; i < lanes * row_stride; i += 64) static_cast<void>(line[i]);
+        digits_of_lanes(rows + r * row_stride, row_stride, n_bytes, tables.digits, sums + r);
     }
 }
 

@@ -19,7 +19,7 @@ inline constexpr std::size_t digit_panel = 512;
 struct DigitLayout {
     std::size_t unit;
     int bits;
-    bool one_is_enough;  // whether a single digit is ever worth it
+    bool has_factors;  // each table has its own factor, and so a single digit is often enough
 
     std::size_t bytes(std::size_t n_bytes, int n_digits) const {
         return (n_bytes + unit - 1) / unit * unit * 32 * static_cast<std::size_t>(n_digits);
@@ -30,6 +30,14 @@ struct DigitLayout {
         if (unit == 1) return byte * 32 * n + high_half * 16 * n + 16 * d;
         return byte / unit * 32 * unit * n + d * 32 * unit + high_half * 16 * unit + byte % unit * 16;
     }
+};
+
+// Digits of one query, and the factors of low halves and of high ones for each unit; those are 1 where there are two
+// digits.
+struct DigitTables {
+    const std::uint8_t* digits;
+    const std::int8_t* factors;
+    int n_digits;
 };
 
 struct ScoreKernels {
@@ -44,12 +52,14 @@ struct ScoreKernels {
     DigitLayout layout;
     void (*pack)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, std::size_t n_bytes,
                  std::uint8_t* packed);
-    // sums[r] += the first digits and 2^bits times the second ones of all half bytes of n_bytes <= digit_panel bytes.
+    // sums[q * sums_stride + r] += the first digits, times their factors, and 2^bits times the second ones of all half
+    // bytes of n_bytes <= digit_panel bytes.
     void (*add_packed_digits)(const std::uint8_t* packed, std::size_t n_rows, std::size_t n_bytes,
-                              const std::uint8_t* digits, int n_digits, std::int32_t* sums);
-    // The same of `lanes` rows as they are, of any length.
-    void (*add_digits_of_rows)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_bytes,
-                               const std::uint8_t* digits, int n_digits, std::int32_t* sums);
+                              const DigitTables* tables, std::size_t n_queries, std::int32_t* sums,
+                              std::size_t sums_stride);
+    // The same of rows as they are, of any length, and one query.
+    void (*add_digits_of_rows)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows,
+                               std::size_t n_bytes, const DigitTables& tables, std::int32_t* sums);
 };
 
 }  // namespace bilsh

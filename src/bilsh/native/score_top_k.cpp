@@ -12,11 +12,13 @@
 namespace bilsh {
 namespace {
 
-constexpr std::size_t worth_digits = 2048;     // rows; fewer are scored before the digits are made
-constexpr std::size_t queries_at_once = 64;    // that share packed rows
-constexpr std::size_t worth_packing = 3;       // queries
-constexpr std::size_t cached_bytes = 1 << 18;  // that stay in the second-level cache until they are used
-constexpr std::size_t packed_panel = 256;      // bytes of codes whose tables pass by once for each block of rows
+constexpr std::size_t worth_digits = 2048;   // rows; fewer are scored before the digits are made
+constexpr std::size_t queries_at_once = 64;  // that share packed rows
+constexpr std::size_t worth_packing = 3;     // queries
+constexpr std::size_t touched_bytes = 1024;  // of each row of a block, which stay in the second-level cache
+// Rows and bytes of codes that are packed together: they stay in the first-level cache while all queries pass, and the
+// queries' tables of so many bytes in the second-level one.
+constexpr std::size_t packed_rows = 64, packed_panel = 128;
 
 // One batch of queries, whose tables are in memory together.
 class Batch {
@@ -44,18 +46,12 @@ public:
 private:
     // Digits of all rows; the candidates they leave are scored. Queries that they leave too many of go to `rest`.
     void look(const std::vector<std::size_t>& queries, std::vector<std::size_t>& rest) {
-        const std::size_t workers = static_cast<std::size_t>(n_jobs_);
-        Candidates none;
-        none.best = Nearest(k_);
-        none.at_most = std::max<std::size_t>(set_.n / 4, 8 * k_);
-        std::vector<Candidates> candidates(workers * queries.size(), none);
-        for (std::size_t i = 0; i < candidates.size(); ++i)
-            candidates[i].margin = digits_[queries[i % queries.size()]].margin();
-        const std::size_t block = queries.size() >= worth_packing ? 512 : 256;  // rows
+        CandidateSets candidates(queries, k_, set_.n, n_jobs_, [&](std::size_t q) { return digits_[q].margin(); });
+        const std::size_t block = queries.size() < worth_packing ? 256 : 512;  // rows
         Grid(set_.n, block, queries.size(), queries_at_once, n_jobs_)
             .run(n_jobs_,
                  [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-                     Candidates* own = candidates.data() + static_cast<std::size_t>(worker) * queries.size();
+                     Candidates* own = candidates.of(worker);
                      Space space;
                      for (; row < row_end; row += block)
                          for (std::size_t first = query; first < query_end; first += queries_at_once) {
@@ -65,16 +61,12 @@ private:
                                            space);
                          }
                  });
-        std::vector<char> again(queries.size());
-        parallel_for(queries.size(), n_jobs_, [&](std::size_t i, int) {
-            again[i] = !score_candidates(queries[i], candidates.data() + i, queries.size(), workers);
-        });
-        for (std::size_t i = 0; i < queries.size(); ++i)
-            if (again[i]) rest.push_back(queries[i]);
+        candidates.tell_apart(rest, [&](std::size_t query, const std::vector<Hit>& rows) { score_rows(query, rows); });
     }
 
     struct Space {
         std::vector<std::uint8_t> packed;
+        std::vector<DigitTables> tables;
         std::vector<std::int32_t> sums;
         std::vector<std::uint32_t> chosen;
     };
@@ -83,28 +75,31 @@ private:
                        Candidates* candidates, Space& space) {
         const std::size_t lanes = kernels_.scores.lanes, n_packed = n_rows / lanes * lanes;
         const bool packs = n_queries >= worth_packing;
-        if (packs) space.packed.resize(2 * n_packed * packed_panel + 63);
+        if (packs) space.packed.resize(2 * packed_rows * packed_panel + 63);
         std::uint8_t* packed = packs ? align_64(space.packed) : nullptr;
         space.sums.assign(n_queries * n_rows, 0);
         space.chosen.resize(n_rows);
         for (std::size_t s = 0; s < set_.slabs.size(); ++s) {
             const Slab& slab = set_.slabs[s];
             const std::uint8_t* rows = slab.data + row * slab.bytes;
-            if (packs && n_rows * slab.bytes <= cached_bytes) touch(rows, n_rows * slab.bytes);
             for (std::size_t j = 0; packs && j < slab.bytes; j += packed_panel) {
+                if (slab.bytes <= touched_bytes && j == 0) touch(rows, n_rows * slab.bytes);
+                if (slab.bytes > touched_bytes && j % touched_bytes == 0)
+                    for (std::size_t r = 0; r < n_rows; ++r)
+                        touch(rows + r * slab.bytes + j, std::min(touched_bytes, slab.bytes - j));
                 const std::size_t n = std::min(packed_panel, slab.bytes - j);
-                kernels_.scores.pack(rows + j, slab.bytes, n_packed, n, packed);
-                for (std::size_t q = 0; q < n_queries; ++q)
-                    kernels_.scores.add_packed_digits(packed, n_packed, n, digits_[queries[q]].at(s, j),
-                                                      digits_[queries[q]].n(), space.sums.data() + q * n_rows);
+                space.tables.clear();
+                for (std::size_t q = 0; q < n_queries; ++q) space.tables.push_back(digits_[queries[q]].at(s, j));
+                for (std::size_t r = 0; r < n_packed; r += packed_rows) {
+                    const std::size_t together = std::min(packed_rows, n_packed - r);
+                    kernels_.scores.pack(rows + r * slab.bytes + j, slab.bytes, together, n, packed);
+                    kernels_.scores.add_packed_digits(packed, together, n, space.tables.data(), n_queries,
+                                                      space.sums.data() + r, n_rows);
+                }
             }
-            for (std::size_t r = 0; !packs && r < n_packed; r += lanes) {
-                if (kernels_.scores.layout.unit == 1) touch(rows + r * slab.bytes, lanes * slab.bytes);
-                for (std::size_t q = 0; q < n_queries; ++q)
-                    kernels_.scores.add_digits_of_rows(rows + r * slab.bytes, slab.bytes, slab.bytes,
-                                                       digits_[queries[q]].at(s, 0), digits_[queries[q]].n(),
-                                                       space.sums.data() + q * n_rows + r);
-            }
+            for (std::size_t q = 0; !packs && q < n_queries; ++q)
+                kernels_.scores.add_digits_of_rows(rows, slab.bytes, n_packed, slab.bytes, digits_[queries[q]].at(s, 0),
+                                                   space.sums.data() + q * n_rows);
             for (std::size_t q = 0; q < n_queries; ++q)
                 for (std::size_t r = n_packed; r < n_rows; ++r)
                     space.sums[q * n_rows + r] += digits_[queries[q]].sum(rows + r * slab.bytes, slab.bytes, s);
@@ -112,27 +107,11 @@ private:
         for (std::size_t q = 0; q < n_queries; ++q) {
             std::int32_t* keys = space.sums.data() + q * n_rows;
             for (std::size_t r = 0; r < n_rows; ++r) keys[r] = -keys[r];
-            const std::size_t found = kernels_.hamming.select(keys, n_rows, candidates[q].limit(), space.chosen.data());
-            for (std::size_t i = 0; i < found; ++i) {
-                const std::size_t r = space.chosen[i];
-                if (keys[r] <= candidates[q].limit() && set_.is_alive(row + r))
-                    candidates[q].push({keys[r], static_cast<std::int64_t>(row + r)});
-            }
+            candidates[q].push_rows(kernels_, set_, row, n_rows, keys, space.chosen.data());
         }
     }
 
-    // Candidates of all workers: every `stride`-th. False if there are too many.
-    bool score_candidates(std::size_t query, Candidates* candidates, std::size_t stride, std::size_t workers) {
-        Candidates& all = candidates[0];
-        for (std::size_t worker = 0; worker < workers; ++worker) {
-            const Candidates& part = candidates[worker * stride];
-            if (part.too_many) return false;
-            if (worker == 0) continue;
-            all.best.push_all(part.best);
-            all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
-        }
-        all.prune();
-        const std::vector<Hit>& rows = all.rows;
+    void score_rows(std::size_t query, const std::vector<Hit>& rows) {
         for (std::size_t i = 0; i < rows.size(); i += rows_at_once) {
             float out[rows_at_once];
             const std::size_t n = std::min(rows_at_once, rows.size() - i);
@@ -142,7 +121,6 @@ private:
             for (std::size_t r = 0; r < n; ++r)
                 found_[query].push({key_of(out[r]), set_.id(static_cast<std::size_t>(rows[i + r].id))});
         }
-        return true;
     }
 
     void score_every_row(const std::vector<std::size_t>& queries) {
@@ -162,8 +140,7 @@ private:
                       for (std::size_t i = 0; i < n; ++i)
                           if (set_.is_alive(row + chosen[i])) best.push({keys[chosen[i]], set_.id(row + chosen[i])});
                   });
-        for (std::size_t i = 0; i < queries.size(); ++i)
-            for (const std::vector<Nearest>& part : found) found_[queries[i]].push_all(part[i]);
+        join_nearest(found, queries, found_);
     }
 
     const Kernels& kernels_;

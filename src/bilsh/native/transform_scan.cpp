@@ -172,17 +172,11 @@ public:
 
 private:
     void look(const std::vector<std::size_t>& queries, std::vector<std::size_t>& rest) {
-        const std::size_t workers = static_cast<std::size_t>(n_jobs_);
-        Candidates none;
-        none.best = Nearest(k_);
-        none.at_most = std::max<std::size_t>(set_.n / 4, 8 * k_);
-        std::vector<Candidates> candidates(workers * queries.size(), none);
-        for (std::size_t i = 0; i < candidates.size(); ++i)
-            candidates[i].margin = integers_[queries[i % queries.size()]]->margin();
+        CandidateSets candidates(queries, k_, set_.n, n_jobs_, [&](std::size_t q) { return integers_[q]->margin(); });
         Grid(set_.n, scan_rows, queries.size(), queries_at_once, n_jobs_)
             .run(n_jobs_,
                  [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-                     Candidates* own = candidates.data() + static_cast<std::size_t>(worker) * queries.size();
+                     Candidates* own = candidates.of(worker);
                      Block block;
                      std::vector<std::int32_t> sums(scan_rows);
                      std::vector<std::uint32_t> chosen(scan_rows);
@@ -194,12 +188,9 @@ private:
                          }
                      }
                  });
-        std::vector<char> again(queries.size());
-        parallel_for(queries.size(), n_jobs_, [&](std::size_t i, int) {
-            again[i] = !tell_apart(queries[i], candidates.data() + i, queries.size(), workers);
+        candidates.tell_apart(rest, [&](std::size_t query, const std::vector<Hit>& rows) {
+            for (const Hit& hit : rows) take(query, static_cast<std::size_t>(hit.id), found_[query]);
         });
-        for (std::size_t i = 0; i < queries.size(); ++i)
-            if (again[i]) rest.push_back(queries[i]);
     }
 
     // Rows that even the best bits could not bring below the limit leave the block at the end of a slab: none of the k
@@ -239,25 +230,7 @@ private:
             order = &fewer;
             begin = &edges;
         }
-        const std::size_t found = kernels_.hamming.select(sums, block.n, limit, chosen);
-        for (std::size_t i = 0; i < found; ++i) {
-            const std::size_t r = chosen[i];
-            if (sums[r] <= candidates.limit() && set_.is_alive(block.row + r))
-                candidates.push({sums[r], static_cast<std::int64_t>(block.row + r)});
-        }
-    }
-    bool tell_apart(std::size_t query, Candidates* candidates, std::size_t stride, std::size_t workers) {
-        Candidates& all = candidates[0];
-        for (std::size_t worker = 0; worker < workers; ++worker) {
-            const Candidates& part = candidates[worker * stride];
-            if (part.too_many) return false;
-            if (worker == 0) continue;
-            all.best.push_all(part.best);
-            all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
-        }
-        all.prune();
-        for (const Hit& hit : all.rows) take(query, static_cast<std::size_t>(hit.id), found_[query]);
-        return true;
+        candidates.push_rows(kernels_, set_, block.row, block.n, sums, chosen);
     }
 
     void take(std::size_t query, std::size_t row, Nearest& best) const {
@@ -276,8 +249,7 @@ private:
                              if (set_.is_alive(r)) take(queries[q], r, found[static_cast<std::size_t>(worker)][q]);
                          }
                  });
-        for (std::size_t i = 0; i < queries.size(); ++i)
-            for (const std::vector<Nearest>& part : found) found_[queries[i]].push_all(part[i]);
+        join_nearest(found, queries, found_);
     }
 
     const Kernels& kernels_;
