@@ -1,5 +1,6 @@
 """Search against a loop over everything: modes, filters, ties, several segments, deleted rows, re-ranking."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -354,6 +355,29 @@ def test_foreign_codes_may_have_any_order():
     assert (exact.ids[:, 0] == np.arange(200)).all()
     assert (index.search(queries, 1).ids == exact.ids).mean() >= 0.98
     np.testing.assert_array_equal(exact.distances, bilsh.top_k(queries, codes, 1).distances)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"mode": "hamming"}, {"radius": 60}, {"k": 3, "rerank": True}], ids=str
+)
+def test_hits_travel_between_processes(settings):
+    encoder = bilsh.AngleEncoder(256, random_state=0).fit(DIGITS)
+    index = bilsh.Index(encoder.transform(DIGITS), encoder, vectors=DIGITS)
+    hits = index.search(ids=[1, 7], **settings)
+    back = pickle.loads(pickle.dumps(hits))
+    for a, b in zip(hits.interval, back.interval, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("mode", ["hamming", "asymmetric"])
+def test_what_becomes_of_a_query_does_not_change_its_hits(mode):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 128)).astype(np.float32)
+    index = bilsh.Index(np.packbits(X > 0, axis=1, bitorder="little"), bits="sign of a rotation")
+    given = X[:2] + 0.1
+    hits, again = index.search(given, mode=mode), index.search(given.copy(), mode=mode)
+    given[:] = -given[::-1]
+    np.testing.assert_array_equal(hits.interval, again.interval)
 
 
 def test_answers_are_lists_and_short_to_look_at():

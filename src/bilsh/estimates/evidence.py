@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,11 @@ class Fractions:
 
     made: Callable[[], tuple[Floats, Floats]]
 
+    @classmethod
+    def of(cls, near: Floats, means: Floats) -> Self:
+        """Those that are known already."""
+        return cls(lambda: (near, means))
+
     @cached_property
     def known(self) -> tuple[Floats, Floats]:
         """Of the candidates, and of all items."""
@@ -61,6 +66,10 @@ class Fractions:
     def part(self, rows: slice, skip: int = 0) -> Fractions:
         """Those of some queries, without the first candidates."""
         return Fractions(lambda: (self.known[0][rows, skip:], self.known[1][rows]))
+
+    def __reduce__(self) -> Any:
+        """Hits travel between processes with what is known, not with how to work it out."""
+        return Fractions.of, self.known
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,9 +198,9 @@ def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: S
         n, means = scan.n_counted, _mean_fractions(query.codes, scan.frequencies())
         evidence = []
         for number, far in enumerate(distances):
-            made = partial(_pair, far[None] / scan.n_bits, means[number : number + 1])
+            seen = Fractions.of(far[None] / scan.n_bits, means[number : number + 1])
             ranks = np.arange(len(far))[None]
-            evidence.append(Evidence(coder, Fractions(made), n, False, ranks, sample=samples.by_distance))
+            evidence.append(Evidence(coder, seen, n, False, ranks, sample=samples.by_distance))
     if request.reranks:
         exact = []
         for number, row in enumerate(ids):
@@ -215,10 +215,6 @@ def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: S
         scan, "hamming", "a radius is searched by a full scan", query, any_evidence, samples
     )
     return Matches(ids, distances, exact, evidence, request.confidence, explanation)
-
-
-def _pair(near: Floats, means: Floats) -> tuple[Floats, Floats]:
-    return near, means
 
 
 def _one(query: Query, number: int) -> NDArray[Any] | None:
