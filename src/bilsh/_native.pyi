@@ -187,11 +187,18 @@ def hamming_top_k(
     alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
     | None = None,
     n_jobs: int = 1,
+    before: tuple[
+        Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+        Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    ]
+    | None = None,
 ) -> tuple[
     Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
     Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
 ]:
-    """The k nearest codes of each query, by (distance, id)."""
+    """
+    The k nearest codes of each query, by (distance, id); among them those found before, of other codes.
+    """
 
 def hamming_within(
     queries: Annotated[

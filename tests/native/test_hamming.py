@@ -89,6 +89,22 @@ def test_top_k_is_the_head_of_the_sorted_list(search, k):
         np.testing.assert_array_equal(found_distances[row], to_all[expected])
 
 
+@given(searches(), st.integers(0, 30), st.integers(0, 1500))
+@settings(max_examples=150, deadline=None)
+def test_top_k_after_another_set_is_the_top_k_of_both(search, k, edge):
+    slabs, distances, ids, alive, _ = prepared(search)
+    _, queries, *_, n_jobs, _ = search
+    before, edge = None, min(edge, len(ids))
+    for part in (slice(0, edge), slice(edge, None)):
+        bitmap = np.packbits(alive[part], bitorder="little")
+        mine = [np.ascontiguousarray(slab[part]) for slab in slabs]
+        before = _native.hamming_top_k(queries, mine, k, ids[part].astype(np.int64), bitmap, n_jobs, before)
+    for row, to_all in enumerate(distances):
+        expected = order_of(to_all, ids, alive)[:k]
+        np.testing.assert_array_equal(before[0][row], ids[expected])
+        np.testing.assert_array_equal(before[1][row], to_all[expected])
+
+
 @given(searches(), st.integers(-1, 1300))
 @settings(max_examples=150, deadline=None)
 def test_within_finds_all_and_only_the_close_ones(search, radius):
@@ -172,6 +188,12 @@ def test_mismatched_arguments_are_refused():
         _native.hamming_top_k(codes, [codes], 1, None, np.zeros(2, dtype=np.uint8))
     with pytest.raises(TypeError):
         _native.hamming_matrix(codes.astype(np.int32), codes)
+    far = np.zeros((4, 2), dtype=np.int32)
+    with pytest.raises(ValueError, match=r"one row per query, 4; got shapes \(4, 2\) and \(3, 2\)"):
+        _native.hamming_top_k(codes, [codes], 1, before=(far.astype(np.int64), far[:3]))
+    for ids, distances in (([7, 8], [2, 1]), ([8, 7], [2, 2]), ([7, 7], [2, 2])):
+        with pytest.raises(ValueError, match="sorted by distance, then id"):
+            _native.hamming_top_k(codes, [codes], 1, before=(far + np.int64(ids), far + np.int32(distances)))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -19,14 +19,34 @@ Out<std::int32_t, 2> hamming_matrix(const Codes& a, const Codes& b, int n_jobs) 
     return distances;
 }
 
+using Found = std::optional<std::tuple<In<std::int64_t, 2>, In<std::int32_t, 2>>>;
+
+// Hits of other sets, checked.
+bilsh::Before before_of(const Found& found, const bilsh::Queries& queries) {
+    if (!found) return {};
+    const auto& [ids, distances] = *found;
+    const std::size_t columns = ids.shape(1);
+    require(ids.shape(0) == queries.n && distances.shape(0) == queries.n && distances.shape(1) == columns,
+            "before must hold ids and distances, each with one row per query, " + text(queries.n) + "; got shapes (" +
+                text(ids.shape(0)) + ", " + text(columns) + ") and (" + text(distances.shape(0)) + ", " +
+                text(distances.shape(1)) + ")");
+    const bilsh::Before before{ids.data(), distances.data(), columns};
+    for (std::size_t query = 0; query < queries.n; ++query)
+        for (std::size_t i = 1; i < columns; ++i)
+            require(before.at(query, i - 1) < before.at(query, i), "before must be sorted by distance, then id");
+    return before;
+}
+
 Hits hamming_top_k(const Codes& queries, const Slabs& slabs, std::size_t k, const Ids& ids, const Bitmap& alive,
-                   int n_jobs) {
+                   int n_jobs, const Found& before) {
     const bilsh::Queries asked = queries_of(queries);
     const bilsh::CodeSet set = code_set(slabs, asked.bytes, ids, alive);
-    const std::size_t width = std::min(k, set.count_alive());
+    const bilsh::Before known = before_of(before, asked);
+    const std::size_t width = std::min(k, set.count_alive() + known.columns);
     auto found = new_matrix<std::int64_t>(asked.n, width);
     auto distances = new_matrix<std::int32_t>(asked.n, width);
-    unlocked([&] { bilsh::hamming_top_k(asked, set, width, thread_count(n_jobs), found.data(), distances.data()); });
+    unlocked(
+        [&] { bilsh::hamming_top_k(asked, set, width, thread_count(n_jobs), found.data(), distances.data(), known); });
     return {found, distances};
 }
 
@@ -105,7 +125,8 @@ void bind_search(nb::module_& m) {
           "Distances of every code of a to every code of b.");
     m.def("hamming_top_k", &hamming_top_k, nb::arg("queries").noconvert(), nb::arg("slabs").noconvert(), nb::arg("k"),
           nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,
-          "The k nearest codes of each query, by (distance, id).");
+          nb::arg("before").noconvert() = nb::none(),
+          "The k nearest codes of each query, by (distance, id); among them those found before, of other codes.");
     m.def("hamming_within", &hamming_within, nb::arg("queries").noconvert(), nb::arg("slabs").noconvert(),
           nb::arg("radius"), nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(),
           nb::arg("n_jobs") = 1, "All codes within the radius of each query: offsets, ids, distances.");

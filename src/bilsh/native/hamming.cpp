@@ -1,11 +1,9 @@
 #include "hamming.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "blocks.h"
 #include "kernels.h"
-#include "nearest.h"
 #include "row_block.h"
 
 namespace bilsh {
@@ -88,9 +86,9 @@ void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t
 }
 
 void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, int n_jobs, std::int64_t* ids,
-                   std::int32_t* distances) {
+                   std::int32_t* distances, const Before& before) {
     const Kernels& kernels = bilsh::kernels();
-    k = std::min(k, set.count_alive());
+    k = std::min(k, set.count_alive() + before.columns);
     if (k == 0) return;
     n_jobs = threads_for(scan_nanoseconds(queries.n, set.n, queries.bytes), n_jobs);
     // The hits of a batch of queries, kept per thread, are held to about 64 MB.
@@ -104,16 +102,23 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
             .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end,
                              int worker) {
                 std::vector<Counted>& nearest = found[static_cast<std::size_t>(worker)];
-                const auto limit = [&](std::size_t q) { return nearest[q].limit(); };
+                const auto limit = [&](std::size_t q) {
+                    return std::min(nearest[q].limit(), before.limit(start + q, k));
+                };
                 const auto close = [&](std::size_t q, std::size_t r, std::int32_t d) { nearest[q].push(d, set.id(r)); };
                 scan(kernels, block, set, row, row_end, query, query_end, limit, close);
             });
         for (std::size_t q = 0; q < part.n; ++q) {
             for (std::size_t worker = 1; worker < found.size(); ++worker) found[0][q].push_all(found[worker][q]);
-            std::size_t at = (start + q) * k;
-            for (const Hit& hit : found[0][q].sorted()) {
+            const std::vector<Hit>& here = found[0][q].sorted();
+            std::size_t mine = 0, theirs = 0;
+            for (std::size_t at = (start + q) * k; at < (start + q + 1) * k; ++at) {
+                const bool known = theirs < before.columns;
+                const Hit other = known ? before.at(start + q, theirs) : Hit{};
+                const bool take = !known || (mine < here.size() && here[mine] < other);
+                const Hit& hit = take ? here[mine++] : (++theirs, other);
                 ids[at] = hit.id;
-                distances[at++] = hit.distance;
+                distances[at] = hit.distance;
             }
         }
     });

@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
+
+#include "nearest.h"
 
 namespace bilsh {
 
@@ -46,9 +49,24 @@ struct Queries {
 
 void hamming_matrix(const Queries& a, const Queries& b, int n_jobs, std::int32_t* out);
 
-// ids and distances have min(k, count_alive()) columns.
+// What was found of each query in other sets: `columns` ids and distances, by (distance, id).
+struct Before {
+    const std::int64_t* ids = nullptr;
+    const std::int32_t* distances = nullptr;
+    std::size_t columns = 0;
+
+    Hit at(std::size_t query, std::size_t i) const {
+        return {distances[query * columns + i], ids[query * columns + i]};
+    }
+    // Nothing above this can be among the nearest k of query.
+    std::int32_t limit(std::size_t query, std::size_t k) const {
+        return columns < k ? std::numeric_limits<std::int32_t>::max() : at(query, k - 1).distance;
+    }
+};
+
+// The nearest of the set and of those before; ids and distances have min(k, count_alive() + before.columns) columns.
 void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, int n_jobs, std::int64_t* ids,
-                   std::int32_t* distances);
+                   std::int32_t* distances, const Before& before = {});
 
 struct Matches {
     std::vector<std::int64_t> offsets;  // of each query's first match; one more for the end

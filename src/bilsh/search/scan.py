@@ -6,7 +6,7 @@ store's segment, or codes in memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from time import perf_counter
@@ -34,6 +34,7 @@ SEEDS = 2
 MIN_ROWS = 2048
 """Smaller segments are scanned as a whole."""
 
+AS_A_WHOLE = "short codes and few rows are scanned as a whole"
 SAMPLE_QUERIES = 4
 WORTHWHILE = 0.6
 """Share of a full scan's bytes up to which a progressive search pays: it reads them less evenly."""
@@ -184,14 +185,20 @@ class Scan:
 
     def top_k(self, queries: Codes, k: int) -> Found:
         """Nearest k of all rows, by a full scan."""
-        if len(self.segments) == 1:
-            return self.full(queries, k, 0)
-        return merged([self.full(queries, k, part) for part in range(len(self.segments))], k, len(queries))
+        return self._full(queries, k, range(len(self.segments)), None)
 
-    def full(self, queries: Codes, k: int, part: int) -> Found:
-        """Nearest k of one segment, by a full scan."""
+    def _full(self, queries: Codes, k: int, parts: Iterable[int], before: Found | None) -> Found:
+        """Nearest k of some segments and of those found before; a segment is read knowing what the others had."""
+        for part in parts:
+            before = self.full(queries, k, part, before)
+        return merged([], k, len(queries)) if before is None else before
+
+    def full(self, queries: Codes, k: int, part: int, before: Found | None = None) -> Found:
+        """Nearest k of one segment and of those found before, by a full scan."""
         segment, start = self.segments[part], perf_counter()
-        found = _native.hamming_top_k(queries, segment.slabs, k, _ids(segment), self.alive[part], self.n_jobs)
+        found = _native.hamming_top_k(
+            queries, segment.slabs, k, _ids(segment), self.alive[part], self.n_jobs, before
+        )
         pairs = len(queries) * len(segment.ids)
         self.tally.add("full scan", pairs, pairs * queries.shape[1], perf_counter() - start)
         return found
@@ -216,9 +223,21 @@ class Scan:
         """Nearest k by prefixes where that pays; and how it was decided."""
         if len(self.segments) == 1:
             return self._by_prefixes(queries, k, delta, 0)
-        parts = [self._by_prefixes(queries, k, delta, part) for part in range(len(self.segments))]
-        reasons = sorted({reason for _, reason in parts})
-        return merged([found for found, _ in parts], k, len(queries)), "; ".join(reasons)
+        large = [part for part in range(len(self.segments)) if not self._small(part)]
+        answers = [self._by_prefixes(queries, k, delta, part) for part in large]
+        reasons = {reason for _, reason in answers}
+        found = merged([found for found, _ in answers], k, len(queries)) if answers else None
+        small = [part for part in range(len(self.segments)) if self._small(part)]
+        if small:
+            reasons.add(AS_A_WHOLE)
+        return self._full(queries, k, small, found), "; ".join(sorted(reasons))
+
+    def _small(self, part: int) -> bool:
+        """Whether a segment has too little to be read by prefixes or cells."""
+        segment = self.segments[part]
+        if self.wish is not None and segment.cells is not None:
+            return False
+        return len(segment.slabs) < 2 or len(segment.ids) < MIN_ROWS
 
     def _by_prefixes(self, queries: Codes, k: int, delta: float, part: int) -> tuple[Found, str]:
         """Nearest k of one segment. The first queries of a batch, or earlier ones, tell whether prefixes pay."""
@@ -228,7 +247,7 @@ class Scan:
             if found is not None:
                 return found, "cells near the query are read, as many as the recall takes"
         if len(segment.slabs) < 2 or len(segment.ids) < MIN_ROWS:
-            return self.full(queries, k, part), "short codes and few rows are scanned as a whole"
+            return self.full(queries, k, part), AS_A_WHOLE
         memory = self.memory.pays.setdefault(segment, {})
         pays = memory.get((k, delta))
         # A few queries cannot spare a sample: they go all by prefixes, and later ones know.
