@@ -100,6 +100,8 @@ class TailIndex:
 
     def find(self, names: Names) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Whether each id lives in the log, and its number there."""
+        if not self._numbers:
+            return np.zeros(len(names), dtype=np.bool_), np.zeros(len(names), dtype=np.int64)
         if names.ints is not None:
             there = np.array([number in self._numbers for number in names.ints.tolist()], dtype=np.bool_)
             return there, names.ints
