@@ -126,7 +126,7 @@ test-arm: $(VENV)/.deps
 	qemu-aarch64 -L /usr/aarch64-linux-gnu build/arm/kernels_test
 
 # The page in a real browser, with axe-core; SHOTS=folder keeps screenshots of every page.
-BROWSER = BILSH_AXE=$(CURDIR)/build/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest tests/viewer/test_browser.py
+BROWSER = BILSH_AXE=$(CURDIR)/build/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest tests/viewer/test_browser.py tests/viewer/test_browser_photographs.py
 
 test-browser: setup $(VENV)/.browser
 	$(if $(SHOTS),BILSH_SHOTS=$(SHOTS)) $(BROWSER)

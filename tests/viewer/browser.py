@@ -8,17 +8,24 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 # Without these the browser itself looks for hosts that are not there.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
 CHROMIUM = os.environ.get("BILSH_CHROMIUM", "/usr/bin/chromium")
 AXE = Path(os.environ.get("BILSH_AXE", ""))
+SHOTS = os.environ.get("BILSH_SHOTS")
+PAGES = {"neighbours": "/?item=17&bits=256", "pair": "/pair?a=17&b=94", "bits": "/bits", "groups": "/groups",
+         "meaning": "/meaning"}  # fmt: skip
+LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
 WATCH = """
 window.shifted = 0;
 new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
 }).observe({ type: "layout-shift", buffered: true });
 """
+needs_browser = pytest.mark.skipif("BILSH_AXE" not in os.environ, reason="needs a browser: make test-browser")
 
 
 @contextmanager
@@ -80,7 +87,8 @@ class Tab:
     def settle(self):
         """Wait until nothing is being loaded."""
         self.page.locator("header").wait_for()
-        self.page.locator(".waiting").wait_for(state="detached", timeout=300_000)
+        for busy in (".waiting", ".main.loading"):
+            self.page.locator(busy).wait_for(state="detached", timeout=300_000)
         self.page.wait_for_load_state("networkidle")
 
     def text(self, selector):
@@ -120,3 +128,16 @@ class Tab:
 
     def close(self):
         self.context.close()
+
+
+def look_at_all(browser, found, name, width, scheme):
+    """Open every page in one look, check it, and keep its picture where BILSH_SHOTS says."""
+    opened = Tab(browser, found, width=width, scheme=scheme)
+    for page, path in PAGES.items():
+        opened.open(path)
+        assert opened.page.locator("h1").count() == 1
+        opened.check()
+        if SHOTS:
+            Path(SHOTS).mkdir(parents=True, exist_ok=True)
+            opened.page.screenshot(path=f"{SHOTS}/{name}-{page}-{width}-{scheme}.png", full_page=width < 600)
+    opened.close()

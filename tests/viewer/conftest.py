@@ -6,6 +6,7 @@ import pytest
 import bilsh
 from bilsh.viewer.app import make_app
 from bilsh.viewer.session import Session
+from viewer.browser import launched
 
 HOST, PORT, TOKEN = "127.0.0.1", 8765, "secret-token"
 CLUSTERS = 24
@@ -111,3 +112,9 @@ def asked(places):
 @pytest.fixture(scope="session")
 def photo_client(photos):
     return Asked(photos / "store")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launched() as started:
+        yield started

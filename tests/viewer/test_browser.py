@@ -1,4 +1,4 @@
-"""The page in a real browser: every page and control, on digits and on photographs. `make test-browser` runs it."""
+"""The page in a real browser: every page and control, on digits. `make test-browser` runs it."""
 
 import csv
 import io
@@ -8,21 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from viewer.browser import Tab, launched, viewed
+from viewer.browser import LOOKS, PAGES, Tab, look_at_all, needs_browser, viewed
 
-pytestmark = pytest.mark.skipif("BILSH_AXE" not in os.environ, reason="needs a browser: make test-browser")
-
-PHOTOS = Path(os.environ.get("BILSH_DATA", "")) / "flickr"
-SHOTS = os.environ.get("BILSH_SHOTS")
-PAGES = {"neighbours": "/?item=17&bits=256", "pair": "/pair?a=17&b=94", "bits": "/bits", "groups": "/groups",
-         "meaning": "/meaning"}  # fmt: skip
-LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launched() as started:
-        yield started
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -35,28 +23,8 @@ def digits(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def photographs():
-    """4,046 photographs; encoding them takes minutes, so the store is kept beside what is built."""
-    if not PHOTOS.is_dir():
-        pytest.skip("needs photographs in BILSH_DATA/flickr")
-    from bilsh.store.recipe import Settings
-    from bilsh.workflows import ingest
-
-    place = Path(os.environ["BILSH_AXE"]).parents[3] / "photographs"
-    settings = Settings(bits=16384, describe="hog-color", centers=0, keep_vectors="float32")
-    ingest.encode(PHOTOS, place, settings, jobs=2)
-    return place
-
-
-@pytest.fixture(scope="module")
 def address(digits):
     with viewed(digits / "store") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def photo_address(photographs):
-    with viewed(photographs) as found:
         yield found
 
 
@@ -86,23 +54,6 @@ def test_the_first_neighbours_are_there_soon(browser, digits):
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_every_page_on_digits(browser, address, width, scheme):
     look_at_all(browser, address, "digits", width, scheme)
-
-
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_every_page_on_photographs(browser, photo_address, width, scheme):
-    look_at_all(browser, photo_address, "photos", width, scheme)
-
-
-def look_at_all(browser, found, name, width, scheme):
-    opened = Tab(browser, found, width=width, scheme=scheme)
-    for page, path in PAGES.items():
-        opened.open(path)
-        assert opened.page.locator("h1").count() == 1
-        opened.check()
-        if SHOTS:
-            Path(SHOTS).mkdir(parents=True, exist_ok=True)
-            opened.page.screenshot(path=f"{SHOTS}/{name}-{page}-{width}-{scheme}.png", full_page=width < 600)
-    opened.close()
 
 
 def test_moving_the_bits_asks_nobody_and_is_in_the_address(tab):

@@ -57,12 +57,12 @@ def _neighbours(request: Request) -> dict[str, Any]:
     key = request.query_params.get("query")
     if (key is None) == ("item" not in request.query_params):
         raise InvalidInputError("expected either item (a row) or query (an upload).")
-    note = None
+    upload = None
     if key is None:
         asking = Asking(row=session.collection.check_row(asked.integer(request, "item")))
     else:
         upload = session.uploads.get(key)
-        asking, note = Asking(vector=upload.vector, name=upload.name), upload.note
+        asking = Asking(vector=upload.vector, name=upload.name)
     found = neighbours(
         session.collection,
         asking,
@@ -70,7 +70,10 @@ def _neighbours(request: Request) -> dict[str, Any]:
         mode=cast(Way, asked.choice(request, "mode", WAYS)),
         confidence=asked.number(request, "confidence", 0.95, 0.5, 0.9999),
     )
-    found["query"]["note"] = note
+    found["query"] |= {
+        "note": None if upload is None else upload.note,
+        "heat_map": upload is not None and upload.heat_map,
+    }
     return found
 
 

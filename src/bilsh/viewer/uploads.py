@@ -27,11 +27,12 @@ _NPY = b"\x93NUMPY"
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A query from outside: its descriptor, its picture, and what there is to say about it."""
+    """A query from outside: its descriptor, its picture (and whether that is a heat map), and what to say about it."""
 
     name: str
     vector: NDArray[np.float32]
     picture: bytes | None
+    heat_map: bool
     note: str | None
 
 
@@ -85,7 +86,7 @@ def read_upload(data: bytes, name: str, items: Collection) -> Upload:
     )
     if isinstance(found, SkippedImage):
         raise InvalidInputError(f"{name or 'the file'}: {found.reason}. Drop an image or an .npy file.")
-    return Upload(name, np.asarray(found, dtype=np.float32), thumbnail(pixels, 640), None)
+    return Upload(name, np.asarray(found, dtype=np.float32), thumbnail(pixels, 640), False, None)
 
 
 def _array(data: bytes, name: str, items: Collection) -> Upload:
@@ -106,7 +107,7 @@ def _array(data: bytes, name: str, items: Collection) -> Upload:
     if not np.isfinite(vector).all():
         raise InvalidInputError("the array holds NaN or infinity. Remove or impute such values first.")
     note = None if one or len(rows) == 1 else f"the first of {len(rows):,} rows"
-    return Upload(name, vector, heat_map(vector, 640), note)
+    return Upload(name, vector, heat_map(vector, 640), True, note)
 
 
 def _read_npy(data: bytes) -> NDArray[Any]:

@@ -20,12 +20,12 @@ export const many = (n, one, more = `${one}s`) => `${count(n)} ${n === 1 ? one :
 export const called = (quantity) => (quantity === "kernel" ? "kernel value" : quantity ?? "distance");
 
 // A picture with a box of its own, so that nothing moves when it arrives; its name where there is none.
-export function Picture({ store, row, side = 160, name, src, eager }) {
+export function Picture({ store, row, side = 160, name, src, eager, blocks = store.heat_maps }) {
   const [failed, setFailed] = useState(false);
   const address = src ?? `/api/v1/thumb/${row}/${side}?v=${store.fingerprint.slice(0, 8)}-${store.version}`;
   useEffect(() => setFailed(false), [address]);
   const shown = (src || store.pictures) && !failed;
-  return html`<span class=${`picture${store.heat_maps || src ? " blocks" : ""}`}>
+  return html`<span class=${`picture${blocks ? " blocks" : ""}`}>
     ${shown
       ? html`<img src=${address} alt="" width=${side} height=${side} loading=${eager ? "eager" : "lazy"} decoding="async"
           onError=${() => setFailed(true)} />`

@@ -131,7 +131,8 @@ export function Neighbours({ store }) {
   return html`<main class="two">
     <aside aria-label="Query and settings">
       <div class="asked">
-        <${Picture} store=${store} row=${item} side=${640} name=${name} eager=${true} src=${query ? `/api/v1/queries/${encodeURIComponent(query)}/thumb` : undefined} />
+        <${Picture} store=${store} row=${item} side=${640} name=${name} eager=${true} src=${query ? `/api/v1/queries/${encodeURIComponent(query)}/thumb` : undefined}
+          blocks=${query ? Boolean(data?.query.heat_map) : undefined} />
         <p class="who"><strong class="clip" title=${name}>${name || " "}</strong>
           ${data?.query.note && html`<span class="hint">${data.query.note}</span>`}
           ${caption && html`<span class="hint">${caption}</span>`}</p>
