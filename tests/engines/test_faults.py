@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from test_conformance import near
 
 import bilsh
 from bilsh import engines
+from bilsh.engines import milvus, milvus_server
 from bilsh.engines.addresses import Address
-from bilsh.engines.milvus_server import check_version
 from bilsh.engines.postgres_server import Place, Server
+from bilsh.engines.spec import CodeSpec
 from bilsh.errors import EngineError
+from bilsh.store.creation import coder_for
 from bilsh.workflows import copying
 
 KILLS = 50
@@ -96,7 +99,7 @@ def test_a_killed_milvus_server(source, tmp_path, monkeypatch):
     require("milvus")
     if ALL != "every":
         pytest.skip("a killed Milvus did not answer again within five minutes: make test-engines-all")
-    monkeypatch.setattr("bilsh.engines.milvus.SECONDS", 10.0)
+    monkeypatch.setattr("bilsh.engines.milvus.SECONDS", 10)
     monkeypatch.setattr(copying, "NOTED_EVERY", 0.0)
     port = free_port()
     address = f"milvus://127.0.0.1:{port}/codes"
@@ -108,11 +111,27 @@ def test_a_killed_milvus_server(source, tmp_path, monkeypatch):
 
         with pytest.raises(EngineError, match="no Milvus answers"):
             copying.copy(source, address, batch=250, progress=kill)
-    monkeypatch.setattr("bilsh.engines.milvus.SECONDS", 60.0)
+    monkeypatch.setattr("bilsh.engines.milvus.SECONDS", 60)
     monkeypatch.setattr(copying, "NOTED_EVERY", 2.0)
     with milvus_process(tmp_path / "milvus", port):
         done = copying.copy(source, address, batch=500)
         assert done.items == same(address, source) == 1285
+
+
+def test_a_milvus_that_went_away_is_given_up():
+    """pymilvus heeds only whole seconds; without them it tries 75 times, which takes minutes."""
+    require("milvus")
+    place = milvus_server.Place.of(Address.of("milvus://127.0.0.1:1/codes"))
+    asked = Mock()
+    there = milvus.MilvusCollection(place, asked, CodeSpec(coder_for(None, 400, None)), "int", "2.3.5", "a")
+    there.upsert(range(3), near(3, 400))
+    there.flush()
+    there.remember("x", [1])
+    there.remember("x", None)
+    calls = [call for call in asked.mock_calls if call.kwargs]
+    assert len(calls) >= 4
+    assert all(isinstance(call.kwargs["timeout"], int) for call in calls)
+    assert isinstance(milvus_server.SECONDS, int)
 
 
 def test_servers_that_are_not_there():
@@ -194,8 +213,8 @@ def test_servers_of_another_version():
     with pytest.raises(EngineError, match=r"pgvector 0.5.1; 0.7 or later"):
         Server(place, OldServer(160002, "0.5.1"), own=False)
     with pytest.raises(EngineError, match=r"Milvus 2.1.4; 2.3 or later"):
-        check_version("2.1.4", "host:19530")
-    check_version("2.3.5-lite", "host:19530")
+        milvus_server.check_version("2.1.4", "host:19530")
+    milvus_server.check_version("2.3.5-lite", "host:19530")
 
 
 def test_a_missing_extension(postgres):
@@ -264,8 +283,6 @@ def test_the_callers_connection_and_transaction(postgres):
     import psycopg
 
     from bilsh.engines.postgres import create_collection, open_collection
-    from bilsh.engines.spec import CodeSpec
-    from bilsh.store.creation import coder_for
 
     where = Address.of(f"{postgres}&table=shared")
     with psycopg.connect(postgres) as connection:

@@ -30,8 +30,8 @@ MAX_BITS = 32_768
 MAX_HITS = 16_384
 """Most rows that Milvus gives in one answer."""
 
-SECONDS = 60.0
-"""How long the client tries again before it gives up on a server."""
+SECONDS = 60
+"""How long the client tries again before it gives up on a server; a whole number, or pymilvus does not heed it."""
 
 BATCH = 256 << 10
 """Bytes of codes in one write: the client's time grows with the square of it."""
@@ -185,9 +185,9 @@ class MilvusCollection(Unordered):
         key = self._place.key(f"note {name}")
         with failed(self._place):
             if value is None:
-                self._client.delete(ABOUT, filter=f"name == {literal(key)}")
+                self._client.delete(ABOUT, filter=f"name == {literal(key)}", timeout=SECONDS)
             else:
-                self._client.upsert(ABOUT, [_text_row(key, json.dumps(value))])
+                self._client.upsert(ABOUT, [_text_row(key, json.dumps(value))], timeout=SECONDS)
 
     def flush(self) -> None:
         """Return when the server has sealed what was written."""
@@ -257,7 +257,7 @@ def read_texts(place: Place, client: Any, expression: str) -> list[str]:
     with failed(place):
         rows = client.query(
             ABOUT, filter=expression, output_fields=["name", "text"], consistency_level="Strong",
-            limit=MAX_HITS,
+            limit=MAX_HITS, timeout=SECONDS,
         )  # fmt: skip
     return [row["text"] for row in sorted(rows, key=lambda row: str(row["name"]))]
 
@@ -278,7 +278,7 @@ def create_collection(address: Address, spec: CodeSpec, kind: IdKind) -> MilvusC
     with _undone(place):
         capabilities(version).check(spec)
         with failed(place):
-            if client.has_collection(place.name):
+            if client.has_collection(place.name, timeout=SECONDS):
                 raise FileExistsError(
                     f"{place.shown} exists already. Open it with bilsh.open, or choose another name."
                 )
@@ -291,7 +291,7 @@ def create_collection(address: Address, spec: CodeSpec, kind: IdKind) -> MilvusC
             fields.add_field("code", kinds.BINARY_VECTOR, dim=8 * spec.n_bytes)
             fields.add_field("metadata", kinds.JSON)
             fields.add_field("note", kinds.VARCHAR, max_length=TEXT)
-            if client.has_collection(ABOUT):
+            if client.has_collection(ABOUT, timeout=SECONDS):
                 _load(client, ABOUT, "unused")
             else:
                 about = client.create_schema(auto_id=False)
@@ -301,12 +301,14 @@ def create_collection(address: Address, spec: CodeSpec, kind: IdKind) -> MilvusC
                 _make(client, ABOUT, about, "unused")
             # What a collection of this name left behind is not part of this one.
             client.delete(
-                ABOUT, filter=f"name >= {literal(place.key(''))} and name < {literal(place.key('~'))}"
+                ABOUT,
+                filter=f"name >= {literal(place.key(''))} and name < {literal(place.key('~'))}",
+                timeout=SECONDS,
             )
             data = base64.b64encode(spec.to_bytes()).decode()
             for number, start in enumerate(range(0, len(data), PIECE)):
                 row = _text_row(place.key(f"spec {number:08d}"), data[start : start + PIECE])
-                client.upsert(ABOUT, [row])
+                client.upsert(ABOUT, [row], timeout=SECONDS)
             # The codes last: where their collection is, it is known what they are.
             _make(client, place.name, fields, "code")
     return MilvusCollection(place, client, spec, kind, version, "a")
@@ -326,7 +328,7 @@ def _flat(client: Any, vector: str) -> Any:
 
 def _load(client: Any, name: str, vector: str) -> None:
     """Bring a collection into memory; one whose creation was cut off gets its index first."""
-    if not client.list_indexes(name):
+    if not client.list_indexes(name, timeout=SECONDS):
         client.create_index(name, _flat(client, vector))
     client.load_collection(name)
 
@@ -336,7 +338,7 @@ def open_collection(address: Address, mode: Mode) -> MilvusCollection:
     place = Place.of(address)
     pymilvus, client, version = connected(place)
     with _undone(place), failed(place):
-        if not client.has_collection(place.name) or not client.has_collection(ABOUT):
+        if not all(client.has_collection(name, timeout=SECONDS) for name in (place.name, ABOUT)):
             raise DataNotFoundError(
                 f"there is no collection {place.name} of bilsh at {place.server}. Make one with `bilsh copy`."
             )

@@ -16,7 +16,7 @@ from bilsh.errors import EngineError, InvalidInputError, optional
 PURPOSE = "A collection in Milvus"
 OLDEST = (2, 3)
 PORT = 19530
-SECONDS = 10.0
+SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def connected(place: Place) -> tuple[Any, Any, str]:
         client = (
             shared[0] if shared else pymilvus.MilvusClient(uri=place.uri, token=place.token, timeout=SECONDS)
         )
-        version = str(client.get_server_version()).removeprefix("v")
+        version = str(client.get_server_version(timeout=SECONDS)).removeprefix("v")
     _CLIENTS.setdefault((place.uri, place.token), [client, 0])[1] += 1
     try:
         check_version(version, place.server)
