@@ -132,6 +132,7 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
 // byte of a query: there are sixteen tables, one per value of it. A byte holds at most 4 per look-up, 62 look-ups in
 // all.
 constexpr PackedLayout packed_layout = {lanes, 1, 2, 512, 256, 512};
+constexpr void (*lay)(const uint8_t*, size_t, uint8_t*) = nullptr;
 constexpr size_t chunk_bytes = 31;
 constexpr size_t span_bytes = 256 * chunk_bytes;  // whose distances fit 16 bits
 

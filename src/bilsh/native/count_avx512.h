@@ -82,62 +82,79 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
 }
 
 // Sixteen rows side by side, four bytes of each: a register holds a part of all, and no sum across lanes is left at the
-// end.
-constexpr PackedLayout packed_layout = {16, 4, 1, 128, 1024, 32};
+// end. Every word is the exclusive or of all up to it, in rows and in queries: so the word that tells in which places a
+// row and a query differ an odd number of times up to there takes one instruction. A place that differs 2n or 2n + 1
+// times falls back to even n times, at most once in two words, so a single count serves both words.
+constexpr PackedLayout packed_layout = {16, 8, 1, 128, 1024, 16};
 
 void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes, uint8_t* packed) {
     uint32_t* out = reinterpret_cast<uint32_t*>(packed);
-    const size_t words = (n_bytes + 3) / 4;
-    for (size_t r = 0; r < n_rows; r += 16, out += 16 * words)
+    const size_t words = packed_layout.whole(n_bytes) / 4;
+    for (size_t r = 0; r < n_rows; r += 16, out += 16 * words) {
+        __m512i all = _mm512_setzero_si512();
         for (size_t j = 0; j < n_bytes; j += 64) {
             const size_t left = n_bytes - j < 64 ? n_bytes - j : 64;
             const __mmask64 mask = ~uint64_t{0} >> (64 - left);
             __m512i x[16];
             for (int i = 0; i < 16; ++i) x[i] = _mm512_maskz_loadu_epi8(mask, rows + (r + i) * row_stride + j);
             transpose(x);
-            for (size_t i = 0; i < 16; ++i)
-                if (4 * i < left) _mm512_store_si512(out + 4 * j + 16 * i, x[i]);
+            for (size_t i = 0; i < 16 && 4 * j + 16 * i < 16 * words; ++i) {
+                all = _mm512_xor_si512(all, x[i]);
+                _mm512_store_si512(out + 4 * j + 16 * i, all);
+            }
         }
+    }
 }
 
-// G groups of sixteen rows against Q queries.
-template <int G, int Q>
+void lay(const uint8_t* query, size_t n_bytes, uint8_t* laid) {
+    uint32_t all = 0;
+    for (size_t j = 0; j < packed_layout.whole(n_bytes); j += 4) {
+        uint32_t word = 0;
+        if (j < n_bytes) __builtin_memcpy(&word, query + j, n_bytes - j < 4 ? n_bytes - j : 4);
+        all ^= word;
+        __builtin_memcpy(laid + j, &all, 4);
+    }
+}
+
+// Sixteen rows against Q queries; four keep the counting units busy and their sums in registers.
+template <int Q>
 inline void micro_packed(const uint32_t* packed, size_t words, const uint8_t* queries, size_t query_stride,
-                         size_t n_bytes, int32_t* out, size_t out_stride, bool add) {
-    __m512i acc[Q][G];
-    for (int q = 0; q < Q; ++q)
-        for (int g = 0; g < G; ++g) acc[q][g] = _mm512_setzero_si512();
-    const auto step = [&](size_t j, size_t n) __attribute__((always_inline)) {
-        __m512i row[G];
-        for (int g = 0; g < G; ++g) row[g] = _mm512_load_si512(packed + 16 * (g * words + j));
-        for (int q = 0; q < Q; ++q) {
-            uint32_t word = 0;
-            __builtin_memcpy(&word, queries + q * query_stride + 4 * j, n);
-            const __m512i query = _mm512_set1_epi32(static_cast<int>(word));
-            for (int g = 0; g < G; ++g)
-                acc[q][g] = _mm512_add_epi32(acc[q][g], _mm512_popcnt_epi32(_mm512_xor_si512(row[g], query)));
-        }
+                         int32_t* out, size_t out_stride, bool add) {
+    __m512i fallen[Q], odd[Q];
+#pragma GCC unroll 4
+    for (int q = 0; q < Q; ++q) fallen[q] = odd[q] = _mm512_setzero_si512();
+    const auto query = [&](int q, size_t j) __attribute__((always_inline)) {
+        int word;
+        __builtin_memcpy(&word, queries + q * query_stride + 4 * j, 4);
+        return _mm512_set1_epi32(word);
     };
-    const size_t whole = n_bytes / 4;
-    for (size_t j = 0; j < whole; ++j) step(j, 4);
-    if (whole < words) step(whole, n_bytes % 4);
-    for (int q = 0; q < Q; ++q)
-        for (int g = 0; g < G; ++g) {
-            int32_t* target = out + q * out_stride + 16 * g;
-            _mm512_storeu_si512(target, add ? _mm512_add_epi32(acc[q][g], _mm512_loadu_si512(target)) : acc[q][g]);
+    for (size_t j = 0; j < words; j += 2) {
+        const __m512i first = _mm512_load_si512(packed + 16 * j), second = _mm512_load_si512(packed + 16 * j + 16);
+#pragma GCC unroll 4
+        for (int q = 0; q < Q; ++q) {
+            const __m512i middle = _mm512_xor_si512(first, query(q, j)),
+                          end = _mm512_xor_si512(second, query(q, j + 1));
+            constexpr int falls = 0x74;  // middle ? not end : odd
+            const __m512i fell = _mm512_ternarylogic_epi32(odd[q], middle, end, falls);
+            fallen[q] = _mm512_add_epi32(fallen[q], _mm512_popcnt_epi32(fell));
+            odd[q] = end;
         }
+    }
+#pragma GCC unroll 4
+    for (int q = 0; q < Q; ++q) {
+        int32_t* target = out + q * out_stride;
+        const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(fallen[q], 1), _mm512_popcnt_epi32(odd[q]));
+        _mm512_storeu_si512(target, add ? _mm512_add_epi32(sum, _mm512_loadu_si512(target)) : sum);
+    }
 }
 
 template <int Q>
 void strip_packed(const uint8_t* packed, size_t n_rows, const uint8_t* queries, size_t query_stride, size_t n_bytes,
                   int32_t* out, size_t out_stride, bool add) {
     const uint32_t* from = reinterpret_cast<const uint32_t*>(packed);
-    const size_t words = (n_bytes + 3) / 4;
-    size_t r = 0;
-    for (; r + 32 <= n_rows; r += 32)
-        micro_packed<2, Q>(from + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
-    if (r < n_rows)
-        micro_packed<1, Q>(from + r * words, words, queries, query_stride, n_bytes, out + r, out_stride, add);
+    const size_t words = packed_layout.whole(n_bytes) / 4;
+    for (size_t r = 0; r < n_rows; r += 16)
+        micro_packed<Q>(from + r * words, words, queries, query_stride, out + r, out_stride, add);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "hamming.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "blocks.h"
 #include "kernels.h"
@@ -26,12 +27,15 @@ void in_batches(const Kernels& kernels, const Queries& queries, std::size_t at_m
         use(start, Queries{queries.at(start), std::min(batch, queries.n - start), queries.bytes});
 }
 
-// Calls close(query, row, distance) for every living row whose distance is at most limit(query).
+// Calls close(query, row, distance) for every living row whose distance is at most limit(query), which only `close`
+// changes.
 template <class Limit, class Close>
 void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row, std::size_t row_end,
           std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
     const std::size_t block = queries.rows();
-    std::vector<std::uint32_t> chosen(block);
+    const std::unique_ptr<std::uint32_t[]> chosen(new std::uint32_t[std::min(block, row_end - row)]);
+    std::vector<std::int32_t> limits;  // side by side: those who keep the hits are far apart
+    for (std::size_t q = query; q < query_end; ++q) limits.push_back(limit(q));
     RowBlock rows(kernels);
     for (; row < row_end; row += block) {
         const std::size_t n_rows = std::min(block, row_end - row);
@@ -43,15 +47,17 @@ void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set,
             const std::int32_t* distances = rows.compare(queries, first, n_queries);
             for (std::size_t q = 0; q < n_queries; ++q) {
                 const std::int32_t* values = distances + q * rows.stride();
+                std::int32_t& bound = limits[first + q - query];
                 // While little is known much is close, so the limit is asked again soon.
                 for (std::size_t begin = 0, end; begin < n_rows; begin = end) {
                     end = row == 0 ? std::min(2 * begin + 64, n_rows) : n_rows;
-                    const std::size_t found =
-                        kernels.hamming.select(values + begin, end - begin, limit(first + q), chosen.data());
+                    const std::size_t found = kernels.hamming.select(values + begin, end - begin, bound, chosen.get());
+                    if (found == 0) continue;
                     for (std::size_t i = 0; i < found; ++i) {
                         const std::size_t at = begin + chosen[i];
                         if (set.is_alive(row + at)) close(first + q, row + at, values[at]);
                     }
+                    bound = limit(first + q);
                 }
             }
         }

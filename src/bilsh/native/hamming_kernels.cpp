@@ -78,15 +78,25 @@ size_t select(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
 #if defined(__AVX512VPOPCNTDQ__)
     const __m512i bound = _mm512_set1_epi32(limit);
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    for (; i + 16 <= n; i += 16) {
-        const __mmask16 close = _mm512_cmple_epi32_mask(_mm512_loadu_si512(values + i), bound);
-        if (close == 0) continue;
-        const __m512i at = _mm512_add_epi32(lane, _mm512_set1_epi32(static_cast<int>(i)));
-        // Compressed in a register: to compress into memory takes some processors a hundred cycles. found <= i, so
-        // there is room.
-        _mm512_storeu_si512(out + found, _mm512_maskz_compress_epi32(close, at));
-        found += static_cast<size_t>(__builtin_popcount(close));
+    const auto close = [&](size_t at) __attribute__((always_inline)) {
+        return _mm512_cmple_epi32_mask(_mm512_loadu_si512(values + at), bound);
+    };
+    // Compressed in a register: to compress into memory takes some processors a hundred cycles. found <= at, so there
+    // is room.
+    const auto take = [&](size_t at, __mmask16 mask) __attribute__((always_inline)) {
+        const __m512i place = _mm512_add_epi32(lane, _mm512_set1_epi32(static_cast<int>(at)));
+        _mm512_storeu_si512(out + found, _mm512_maskz_compress_epi32(mask, place));
+        found += static_cast<size_t>(__builtin_popcount(mask));
+    };
+    for (; i + 64 <= n; i += 64) {  // most are far
+        const __mmask16 a = close(i), b = close(i + 16), c = close(i + 32), d = close(i + 48);
+        if ((a | b | c | d) == 0) continue;
+        if (a != 0) take(i, a);
+        if (b != 0) take(i + 16, b);
+        if (c != 0) take(i + 32, c);
+        if (d != 0) take(i + 48, d);
     }
+    for (; i + 16 <= n; i += 16) take(i, close(i));
 #elif defined(__AVX2__)
     const __m256i bound = _mm256_set1_epi32(limit);
     const auto far = [&](size_t at) __attribute__((always_inline)) {
@@ -109,9 +119,9 @@ size_t select(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
 
 extern const HammingKernels hamming_kernels;
 #if defined(BILSH_PACKED)
-const HammingKernels hamming_kernels = {tile, packed_layout, pack, tile_packed, gather, select};
+const HammingKernels hamming_kernels = {tile, packed_layout, pack, lay, tile_packed, gather, select};
 #else
-const HammingKernels hamming_kernels = {tile, {0, 1, 1, 0, 0, 0}, nullptr, nullptr, gather, select};
+const HammingKernels hamming_kernels = {tile, {0, 1, 1, 0, 0, 0}, nullptr, nullptr, nullptr, gather, select};
 #endif
 
 }  // namespace bilsh::BILSH_LEVEL

@@ -25,13 +25,12 @@ struct HammingProduct {
 
 // How packed rows lie: so many side by side, their bytes in whole units, each byte taking `growth` of them. Long rows
 // are packed in panels of so many rows and bytes, which stay in the second-level cache while all queries pass; `strip`
-// rows are compared at a time.
+// rows at least are compared at a time.
 struct PackedLayout {
     std::size_t rows, unit, growth, panel_rows, panel_bytes, strip;
 
-    std::size_t bytes(std::size_t n_rows, std::size_t n_bytes) const {
-        return n_rows * ((n_bytes + unit - 1) / unit * unit * growth);
-    }
+    std::size_t whole(std::size_t n_bytes) const { return (n_bytes + unit - 1) / unit * unit; }
+    std::size_t bytes(std::size_t n_rows, std::size_t n_bytes) const { return n_rows * whole(n_bytes) * growth; }
 };
 
 struct HammingKernels {
@@ -45,6 +44,8 @@ struct HammingKernels {
     PackedLayout layout;
     void (*pack)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, std::size_t n_bytes,
                  std::uint8_t* packed);
+    // Writes a query as tile_packed wants it, in whole units; null: as it is.
+    void (*lay)(const std::uint8_t* query, std::size_t n_bytes, std::uint8_t* laid);
     void (*tile_packed)(const std::uint8_t* packed, std::size_t n_rows, const std::uint8_t* queries,
                         std::size_t query_stride, std::size_t n_queries, std::size_t n_bytes, std::int32_t* out,
                         std::size_t out_stride, bool add);
