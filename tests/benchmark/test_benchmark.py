@@ -7,6 +7,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from bilsh.benchmark import benchmark, limits, machine, program, report, targets
 from bilsh.benchmark import contestants_encode as enc
 from bilsh.benchmark import contestants_hamming as ham
-from bilsh.benchmark.measure import Contestant, Timing, race
+from bilsh.benchmark.measure import SHORTEST_SAMPLE, Contestant, Timing, race
 from bilsh.benchmark.sizes import FULL, QUICK, SMOKE
 from bilsh.benchmark.targets import Race
 from bilsh.codes import unpack
@@ -118,11 +119,23 @@ def test_a_race_lets_contestants_take_turns_and_scales_extrapolated_times():
     field.append(Contestant("absent", None, note="why"))
     a, b, absent = race("encode", "x", 2, field, budget=0.0)
     turns = [name for previous, name in zip([None, *calls], calls, strict=False) if name != previous]
-    assert turns == ["a", "b"] * 3  # one untimed call, then two samples each
+    assert turns == ["a", "b"] * 3  # two untimed calls, then two samples each
     assert a.rounds == b.rounds == 2
     assert b.scale == 3
     assert absent.seconds is None
     assert absent.note == "why"
+
+
+def test_a_slow_first_call_does_not_decide_how_often_a_quick_one_is_repeated():
+    calls = []
+
+    def run():
+        calls.append(None)
+        if len(calls) == 1:
+            sleep(2 * SHORTEST_SAMPLE)
+
+    race("encode", "x", 1, [Contestant("a", run)], budget=0.0)
+    assert len(calls) > 4  # both samples are of many calls
 
 
 def timing(name, seconds, threads=1, work=0.0):

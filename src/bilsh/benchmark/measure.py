@@ -101,8 +101,9 @@ def race(
     contestants : sequence
         In the order in which they take turns.
     budget : float
-        Seconds for the race, shared equally. Each contestant has a first untimed call and at least two samples,
-        however long they take, and then as many (up to `rounds`) as its share allows.
+        Seconds for the race, shared equally. Each contestant has two untimed calls, the quicker of which tells how
+        long one takes (the first may load modules), and at least two samples, however long they take, and then as
+        many (up to `rounds`) as its share allows.
     clock : {"wall", "cpu"}
         Time that passes, or time that the process computes, for one thread on a busy machine.
     rounds : int
@@ -115,7 +116,8 @@ def race(
     pools = ThreadpoolController()
     running = [c for c in contestants if c.run is not None]
     share = budget / max(1, len(running))
-    calls = {id(c): ceil(SHORTEST_SAMPLE / _sample(c, 1, pools, CLOCKS[clock])) for c in running}
+    untimed = {id(c): min(_sample(c, 1, pools, CLOCKS[clock]) for _ in range(2)) for c in running}
+    calls = {contestant: ceil(SHORTEST_SAMPLE / seconds) for contestant, seconds in untimed.items()}
     samples: dict[int, list[float]] = {id(c): [] for c in running}
     used = dict.fromkeys(samples, 0.0)
     for turn in range(rounds):
