@@ -422,3 +422,62 @@ def unpack_records(
 
 def pack_record(plain: bytes, at: int, seed: int) -> bytes:
     """Bytes of a record that begins at an offset of a log."""
+
+def local_dimension(
+    window: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    mean: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ranking: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    start: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    n_bits: int,
+    usual: float,
+    spread: float,
+    steps: int,
+) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C")]:
+    """
+    Logarithm of the local dimension, its variance, and the logarithm of expected items over the likelihood's integral: a row per query.
+    """
+
+def hit_beta(
+    fractions: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    own_bits: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    own: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    bits: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    estimates: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    dimension: Annotated[
+        NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    mean: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    doubt: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ranking: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    log_scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    | None,
+    share: float,
+) -> tuple[
+    Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C")],
+    Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C")],
+]:
+    """Parameters of the Beta distributions of hits."""
+
+def beta_quantiles(
+    z: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    successes: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    failures: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    fewest: float,
+) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C")]:
+    """
+    Values of Beta distributions at standard normal ones: a matrix for each row of z.
+    """

@@ -96,7 +96,7 @@ def reranked():
     for size in (32, 64):
         encoder = bilsh.AngleEncoder(8 * size, random_state=0).fit(stored)
         index = bilsh.Index(encoder.transform(stored), encoder)
-        hits = index.search(queries, k=10, mode="asymmetric", candidates=100, rerank=stored)
+        hits = index.search(queries, k=10, mode="asymmetric", rerank=stored)
         result.append(recall_of_ids(hits.ids, exact))
     return result
 

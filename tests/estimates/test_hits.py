@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import bilsh
+import hit_reference
 from bilsh import datasets
 from bilsh.encoders.sampling import score_fractions
 from bilsh.estimates.intervals import wilson
@@ -143,7 +144,28 @@ def test_ranks_by_themselves():
     np.testing.assert_array_equal(HitSample.from_array(sample.to_array()).levels, sample.levels)
     made = hits.posterior(f[:, :20], *seen, sample)
     assert np.all(covered(made, p[:, :20], 0.95)[:, :10].mean(axis=0) > 0.95)
-    np.testing.assert_array_equal(made.sample.standard(0.1), [row[19] for row in sample.levels])
+    np.testing.assert_array_equal(made.sample.standard(0.1)[0], sample.levels[:, 19])
+
+
+@pytest.mark.parametrize("n_bits", [64, 256, 4096])
+@pytest.mark.parametrize("known", [0, 1, 2, 10, 40, 101])
+def test_compiled_sums_are_those_of_the_formulas(n_bits, known):
+    """Plain and strange samples, copies and far items, few and many counts: equal to 1e-9."""
+    rng = np.random.default_rng([SEED, n_bits, known])
+    f, p = scan(rng, 60, 1500, n_bits, dimension=rng.uniform(1.0, 40.0, size=(60, 1)))
+    f[:5, :3] = 0.0
+    mean = np.clip(f.mean(axis=1) + rng.normal(size=60) / 20, 0.0, 1.0)
+    learned = sampling.learn(f, p, f.mean(axis=1), n_bits, independent(n_bits))
+    ranked = sampling.calibrate(
+        f[:, :10], p[:, :10], f[:, :101], mean, 1500, n_bits, independent(n_bits), by_rank=True
+    )
+    strange = HitSample(1.4, 3.0, 0.2, 4.0, 0.05, (-0.4, 0.3), HitSample.unseen().levels)
+    for sample in (None, learned, ranked, strange):
+        arguments = f[:, :30], f[:, :known], mean, 1500, n_bits, lambda p: n_bits * (1 + p) / 2, sample
+        for made, wanted in zip(
+            hits.posterior(*arguments).answer(), hit_reference.answer(*arguments), strict=True
+        ):
+            np.testing.assert_allclose(made, wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0)])

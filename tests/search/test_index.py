@@ -250,6 +250,9 @@ def test_reranking_is_exact_among_candidates(kept):
     assert "exact distances" in [stage.name for stage in found.explain().stages]
     few = index.search(DIGITS[:5], 7, rerank=True if kept else by_id)
     assert few.explain().stages[-1].items == 5 * 100
+    for mode in ("auto", "hamming", "progressive", "asymmetric"):
+        few = index.search(DIGITS[:5], 2, mode=mode, candidates=9, rerank=True if kept else by_id)
+        assert few.explain().stages[-1].items == 5 * 9  # and no more, though intervals look at more
 
 
 def test_similarities_grow_with_nearness_and_say_the_same_in_other_words():

@@ -103,8 +103,7 @@ class Calibration(ABC):
 
     def pair(self, low: Floats, high: Floats, quantity: str) -> Floats:
         """Two primary quantities as the ends (..., 2) of an interval of another."""
-        ends = np.stack([self.convert(low, quantity), self.convert(high, quantity)], axis=-1)
-        return np.sort(ends, axis=-1)
+        return np.sort(self.convert(np.stack([low, high], axis=-1), quantity), axis=-1)
 
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Return a table that depends on the calibration and the key only, made when it is first asked for."""

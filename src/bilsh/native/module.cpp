@@ -34,4 +34,5 @@ NB_MODULE(_native, m) {
     bind_cells(m);
     bind_transform(m);
     bind_log(m);
+    bind_hits(m);
 }

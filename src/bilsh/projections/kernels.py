@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from bilsh import theory
 from bilsh.errors import InvalidInputError
-from bilsh.theory.inverse import invert
+from bilsh.theory.inverse import Inverse, inverse_law, invert
 from bilsh.theory.kernels import SMALLEST_NU
 from bilsh.types import Floats
 from bilsh.validation import check_choice, check_positive
@@ -80,10 +81,11 @@ def _law(
         argument = scale if shape is None else scale[:, None] ** power * shape
         return theory.expected_hamming(argument, kernel=name, thresholds=thresholds, nu=nu)
 
-    def inverse(fraction: Floats, thresholds: str) -> Floats:
-        return theory.distance_from_hamming(fraction, kernel=name, thresholds=thresholds, shape=shape, nu=nu)
+    @cache
+    def law(thresholds: str) -> Inverse:
+        return inverse_law(name, thresholds, shape, nu)
 
-    return mismatch, inverse
+    return mismatch, lambda fraction, thresholds: law(thresholds)(fraction)
 
 
 def _gaussian(nu: float | None, d: int) -> Kernel:

@@ -109,7 +109,7 @@ def answer(
     ids, distances = hits.found
     order = exact = None
     if request.reranks:
-        order, exact = reranked(scan, request, query, ids)
+        order, exact = reranked(scan, request, query, ids[:, : _count(scan, request)])
     evidence = None if samples is None else _evidence(scan, coder, query, hits, order, request.k, samples)
     if order is not None:
         ids, distances = (np.take_along_axis(array, order, axis=1) for array in hits.found)

@@ -21,6 +21,8 @@ RANKS = 10
 LEVELS: Floats = np.arange(1, 200) / 200
 """Levels at which a sample keeps quantiles."""
 
+_PLACES: Floats = np.log(np.arange(1, RANKS + 1)) - np.log(np.arange(1, RANKS + 1)).mean()
+
 _FIRST = 7
 """Numbers in front of the quantiles."""
 
@@ -80,18 +82,17 @@ class HitSample:
         levels = row[_FIRST:].reshape(rows, len(LEVELS)).copy()
         return cls(gain, noise, share, dimension, spread, (location, scale), levels)
 
-    def standard(self, level: float) -> Floats:
-        """Standardised values (r,) below which a share `level` of the truths lies, for each row of `levels`."""
-        normal, z = _normal_levels(), NormalDist().inv_cdf(level)
+    def standard(self, *levels: float) -> Floats:
+        """Standardised values (l, r) below which the given shares of the truths lie, for each row of `levels`."""
+        normal, z = _normal_levels(), np.array([NormalDist().inv_cdf(level) for level in levels])
         # Beyond the levels that were kept the tails are normal ones.
-        beyond = min(z - float(normal[0]), 0.0) + max(z - float(normal[-1]), 0.0)
-        return np.array([np.interp(z, normal, row) for row in self.levels]) + beyond
+        beyond = np.minimum(z - normal[0], 0.0) + np.maximum(z - normal[-1], 0.0)
+        return np.stack([np.interp(z, normal, row) + beyond for row in self.levels], axis=1)
 
 
 def rank_place(n: int) -> Floats:
     """Logarithms of the ranks 1 ... n about their mean over the sampled ranks; constant after those."""
-    log_rank = np.log(np.minimum(np.arange(1, n + 1), RANKS))
-    return np.asarray(log_rank - np.log(np.arange(1, RANKS + 1)).mean())
+    return _PLACES[np.minimum(np.arange(n), RANKS - 1)]
 
 
 @cache

@@ -75,7 +75,15 @@ def distance_from_hamming(
         )
     if kernel == "angle":
         return p * np.pi
-    return _inverse(kernel, thresholds, nu, _direction(shape, kernel))(p)
+    return inverse_law(kernel, thresholds, shape, nu)(p)
+
+
+def inverse_law(
+    kernel: str, thresholds: str, shape: ArrayLike | None = None, nu: float | None = None
+) -> Inverse:
+    """Return the function behind :func:`distance_from_hamming`, for many calls: it checks nothing any more."""
+    check_kernel(kernel, thresholds, nu)
+    return _inverse(kernel, thresholds, nu, _direction(shape, kernel))
 
 
 @dataclass(frozen=True, slots=True)
