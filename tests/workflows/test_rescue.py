@@ -1,12 +1,15 @@
 """A damaged store gives up what is damaged, and nothing else."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bilsh import KernelEncoder, Store
 from bilsh.errors import CorruptStoreError, InvalidInputError
+from bilsh.store import sections
 from bilsh.store.sections import BLOCK, HEADER
 from bilsh.workflows.exports import export_codes
 from bilsh.workflows.imports import import_codes
@@ -97,6 +100,44 @@ def test_an_export_may_skip_what_is_damaged(tmp_path, codes):
     saved = items(tmp_path / "again")
     assert len(saved) == done.items
     assert saved == {item: truth[item] for item in saved}
+
+
+def test_every_block_of_a_grown_store_can_be_dropped(tmp_path, monkeypatch):
+    """Cells, segments beside them, a log, changed items. Some of the small blocks hold nothing but cells or hashes."""
+    monkeypatch.setattr(sections, "BLOCK", 4096)
+    path, X = tmp_path / "store", np.random.default_rng(3).normal(size=(1300, 8)).astype(np.float32)
+    with Store.create(path, KernelEncoder(64, random_state=0).fit(X[:500])) as store:
+        store.add(X[:1200], ids=[f"old {i}" for i in range(1200)])
+        assert store.build_cells(20) == 20
+        store.add(X[1200:], ids=[f"new {i}" for i in range(100)], metadata=[{"n": i} for i in range(100)])
+        store.delete(["old 3", "new 5"])
+        store.upsert(X[:2], ids=["old 10", "new 11"])
+        assert len(store.segments) > 2
+        segment = max((s.ref for s in store.segments), key=lambda ref: ref.rows).file
+    truth, lost = items(path), []
+    for block in range((path / segment).stat().st_size // 4096 - 1):
+        broken = tmp_path / f"broken {block}"
+        shutil.copytree(path, broken)
+        data = bytearray((broken / segment).read_bytes())
+        data[HEADER + block * 4096 + 77] ^= 1
+        (broken / segment).write_bytes(data)
+        assert check_versions(broken)[-1].problem
+        done = drop_damaged(broken)
+        saved = items(broken)
+        assert done.items == len(saved)
+        assert done.lost - (len(truth) - len(saved)) in (0, 1)  # one of those deleted may look lost
+        if done.lost_file:
+            listed = [json.loads(line) for line in Path(done.lost_file).read_text().splitlines()]
+            assert not set(listed) & set(saved)
+        assert saved == {item: truth[item] for item in saved}
+        assert {f"new {i}" for i in range(100) if i != 5} | {"old 10"} <= set(saved)
+        assert (done.lost_file is None) == (done.lost == 0)
+        with Store.open(broken) as store:
+            store.verify(deep=True)
+            assert store.n_cells in (0, 20)  # how many were asked for may be lost too
+            lost.append((done.lost, store.n_cells))
+    assert min(lost)[0] == 0 < max(lost)[0] < 1200
+    assert sum(cells == 20 for _, cells in lost) >= len(lost) - 1
 
 
 def test_a_whole_store_has_nothing_to_drop(store):

@@ -211,10 +211,10 @@ def _drop_damaged(store: Path) -> Found:
         done = drop_damaged(store, progress=progress)
     lines = [
         f"{show.items(done.items)} saved, {show.items(done.lost)} lost",
-        f"lost ids: {show.clean(done.lost_file)}",
+        *([f"lost ids: {show.clean(done.lost_file)}"] if done.lost_file else []),
         f"damaged store: {show.clean(done.damaged)}",
     ]
-    files = [str(store), done.lost_file, done.damaged]
+    files = [name for name in (str(store), done.lost_file, done.damaged) if name]
     return {"items": done.items, "lost": done.lost, "files": files}, lines
 
 

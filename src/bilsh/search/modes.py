@@ -31,7 +31,9 @@ from bilsh.types import Floats
 COMPLETE = 3
 """Of candidates by distance, the third with the best scores holds nearly all items with such scores."""
 
-UNSAMPLED = "intervals rest on a model alone: no sample was taken at fit (few data, a prefix, version 0.1)"
+UNSAMPLED = (
+    "intervals rest on a model alone: no sample was taken at fit (few data, a prefix, foreign codes, 0.1)"
+)
 PER_PAIR = "intervals are those of pairs, too narrow for hits: no sample was taken at fit (few data, a prefix, or 0.1)"
 
 

@@ -135,6 +135,14 @@ class View(ABC):
         """Segments of the version this object sees; for search, see :class:`bilsh.store.segment.Segment`."""
         return self._now.segments
 
+    @property
+    def loose_segments(self) -> list[tuple[Segment, NDArray[np.int64]]]:
+        """Every segment with the ids that the log deletes of it, which nobody has looked up: damage is no hindrance."""
+        now, none = self._now, np.empty(0, dtype=np.int64)
+        deleted = none if now.followed or not now.tail else now.tail.deleted
+        last = now.tail.segment if now.tail else None
+        return [(segment, deleted) for segment in now.opened] + ([] if last is None else [(last, none)])
+
     def get(self, ids: ArrayLike) -> Items:
         """Items by their ids, in the order asked for."""
         now = self._now

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bilsh.errors import CorruptStoreError, InvalidInputError
 from bilsh.files import replace_file
 from bilsh.store import Batch, Store
+from bilsh.store.celled import Arrangement
 from bilsh.store.items import Items
 from bilsh.store.maintenance import Version
 from bilsh.store.recipe import read_recipe, write_recipe
@@ -30,19 +31,19 @@ class Survey:
 
     Attributes
     ----------
-    whole : list of bool arrays
-        For each segment: the rows that live and can be read.
+    whole : list of (segment, bool array)
+        The rows of each segment that live and can be read.
     lost : list
         Ids of living items that cannot; where the ids are damaged too, the place, "row 17 of s-....seg".
     """
 
-    whole: list[NDArray[np.bool_]]
+    whole: list[tuple[Segment, NDArray[np.bool_]]]
     lost: list[Any]
 
     @property
     def items(self) -> int:
         """Number of items that can be read."""
-        return int(sum(rows.sum() for rows in self.whole))
+        return int(sum(rows.sum() for _, rows in self.whole))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +59,25 @@ class Rescued:
 def survey(store: Store) -> Survey:
     """Read every block of a store and tell which items are whole."""
     whole, lost = [], []
-    for segment in store.segments:
+    segments = store.loose_segments
+    for segment, deleted in segments:
         bad = _damaged_rows(segment)
         alive = segment.alive_bits(0, len(segment))
         lives = np.ones(len(segment), dtype=np.bool_) if alive is None else alive.copy()
+        lives &= ~_rows_with(segment, deleted)
         lost += _names(segment, np.flatnonzero(lives & bad))
-        whole.append(lives & ~bad)
+        whole.append((segment, lives & ~bad))
+    # A row that the log replaced, and whose number is damaged, looks alive; its item is in the log, which comes last.
+    if lost and len(segments[0][1]) and not len(segments[-1][1]):
+        kept = set(_names(segments[-1][0], np.flatnonzero(whole[-1][1])))
+        lost = [item for item in lost if item not in kept]
     return Survey(whole, lost)
 
 
 def walk_whole(store: Store, found: Survey) -> Iterator[Items]:
     """Items that can be read, some at a time; codes as they were given."""
     order = store.coder.order
-    for segment, rows in zip(store.segments, found.whole, strict=True):
+    for segment, rows in found.whole:
         for start, stop in _runs(rows):
             for at in range(start, stop, ROWS):
                 items = _items(segment, at, min(at + ROWS, stop))
@@ -86,8 +93,12 @@ def check_versions(path: Path) -> list[Version]:
             try:
                 with Store.open(path, version=version.version) as store:
                     _ = store.coder
-                    lost = len(survey(store).lost)
-                    problem = f"{lost:,} of {len(store):,} items are damaged" if lost else None
+                    found = survey(store)
+                    if not found.lost:
+                        store.verify(deep=True)
+                    else:
+                        lost, items = len(found.lost), len(found.lost) + found.items
+                        problem = f"{lost:,} of {items:,} items are damaged"
             except CorruptStoreError as error:
                 problem = str(error)
         checked.append(replace(version, problem=problem))
@@ -97,26 +108,49 @@ def check_versions(path: Path) -> list[Version]:
 def drop_damaged(path: Path, *, progress: Progress = silent) -> Rescued:
     """Put all whole items of a damaged store into a new one at its place; the damaged one stays beside it.
 
-    The ids that were lost go to `<store>.lost.txt`: integers, or JSON strings, one per line.
+    The ids that were lost go to `<store>.lost.txt`: integers, or JSON strings, one per line. Cells are made anew; a
+    calibration is not, since it was of other items.
     """
     aside = path.with_name(f"{path.name}.damaged")
     if aside.exists():
         raise InvalidInputError(f"{aside} is there from an earlier repair. Move or remove it first.")
     with Store.open(path, mode="a") as store:
         found = survey(store)
-        if not found.lost:
+        if not found.lost and _is_whole(store):
             raise InvalidInputError(f"every item of {path} is whole; there is nothing to drop.")
         recipe = read_recipe(path)
         with building(path, aside=aside) as new:
             with Store.create(new, store.coder, keep_vectors=store.keep_vectors) as target:
                 if found.items:
                     target.add_codes(_batches(store, found, progress), fingerprint=store.fingerprint)
+                if store.n_cells:
+                    target.build_cells(_asked_cells(store), progress=progress)
             if recipe is not None:
                 write_recipe(new, recipe)
+    if not found.lost:
+        return Rescued(found.items, 0, None, str(aside))
     listed = path.with_name(f"{path.name}.lost.txt")
     with replace_file(listed) as file:
         file.writelines(json.dumps(item).encode() + b"\n" for item in found.lost)
     return Rescued(found.items, len(found.lost), str(listed), str(aside))
+
+
+def _is_whole(store: Store) -> bool:
+    """Whether every byte is as written, also of what finds items: cells, hashes of names."""
+    try:
+        store.verify(deep=True)
+    except CorruptStoreError:
+        return False
+    return True
+
+
+def _asked_cells(store: Store) -> int | str:
+    """Number of cells that was asked for; "auto" too where it cannot be read."""
+    celled = next(segment for segment, _ in store.loose_segments if segment.has("cells"))
+    try:
+        return Arrangement.of(celled).asked or "auto"
+    except CorruptStoreError:
+        return "auto"
 
 
 def _batches(store: Store, found: Survey, say: Progress) -> Iterator[Batch]:
@@ -144,6 +178,18 @@ def _damaged_rows(segment: Segment) -> NDArray[np.bool_]:
     except CorruptStoreError:
         bad[:] = True  # without its table of checksums nothing of a file can be trusted
     return bad
+
+
+def _rows_with(segment: Segment, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Rows whose ids are among these, where ids can be read."""
+    found = np.zeros(len(segment), dtype=np.bool_)
+    if len(numbers):
+        readable = ~found
+        for start, stop in segment.file.damaged("ids"):
+            readable[start:stop] = False
+        for start, stop in _runs(readable):
+            found[start:stop] = np.isin(segment.file.rows_of("ids", start, stop)[:, 0], numbers)
+    return found
 
 
 def _touched(segment: Segment, ends: str, start: int, stop: int, bad: NDArray[np.bool_]) -> NDArray[np.bool_]:
