@@ -45,8 +45,9 @@ format-native: $(VENV)/.deps
 types: setup
 	$(BIN)/mypy
 
+# A process per core; each takes whole files, whose fixtures are made once.
 tests: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # The same, and which lines no test reaches; slower.
 coverage: setup

@@ -159,6 +159,43 @@ def test_a_full_disk_can_be_made_room_on(small_disk, log):
         reader.verify(deep=True)
 
 
+def delete_until_it_compacts(store, there, rng):
+    """Rewriting what lives needs room for it; deleting needs none."""
+    while there:
+        dying = rng.choice(sorted(there), -(-len(there) // 3), replace=False).tolist()
+        assert store.delete(dying) == len(dying)
+        there.difference_update(dying)
+        try:
+            return store.compact()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+    return store.compact()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_fills_a_disk_can_be_deleted_from_it(small_disk, seed):
+    """Also again and again, with changes of all sizes and nothing but the store on it."""
+    rng, where, there = np.random.default_rng(seed), small_disk / "store", set()
+    (small_disk / "junk").write_bytes(bytes(1_400_000))
+    with Store.create(where, ENCODER) as store:
+        full = 0
+        for number in range(200):
+            new = range(1000 * number, 1000 * number + int(rng.choice([1, 1, 5, 50, 400, 1000])))
+            try:
+                store.add(make_items(len(new), number), ids=new)
+                there.update(new)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                full += 1
+                delete_until_it_compacts(store, there, rng)
+        assert full > 5
+    with Store.open(where) as reader:
+        assert set(reader.ids.tolist()) == there
+        reader.verify(deep=True)
+
+
 def test_without_any_room_deleting_fails_cleanly():
     disk, where = SimulatedDisk(), Path("/store")
     with Store.create(where, ENCODER, _disk=disk) as store:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,14 +12,14 @@ from numpy.typing import NDArray
 from bilsh.errors import CorruptStoreError, InvalidInputError, InvalidTypeError
 from bilsh.store import log
 from bilsh.store.celled import Arrangement, Workshop, merge_into_cells
-from bilsh.store.files import SyncFailed
+from bilsh.store.files import SyncFailed, no_room
 from bilsh.store.ids import Names, show
 from bilsh.store.log import LogWriter
 from bilsh.store.manifest import IdKind, SegmentRef, seconds
-from bilsh.store.merge import to_merge, write_segment
+from bilsh.store.merge import to_merge, write_bitmaps, write_segment
 from bilsh.store.records import Record, size_of
 from bilsh.store.rows import Layout, RowSet, joined, make_rows
-from bilsh.store.sections import FileRef, SectionFile, SectionWriter
+from bilsh.store.sections import FileRef, SectionFile
 from bilsh.store.segment import Segment
 from bilsh.store.snapshot import Snapshot, locate
 from bilsh.store.tail import Tail
@@ -52,6 +51,7 @@ class Change:
         self._folded = base.tail is None
         self._calibration = base.calibration
         self._changed = self._rewritten = False
+        self._inserted = 0
 
     @property
     def id_kind(self) -> IdKind | None:
@@ -85,6 +85,7 @@ class Change:
             self._next_id += len(codes)
             self._pending_keys.update(names.keys or ())
         self._pending.append(make_rows(self._layout, codes, ids, names, vectors, metadata))
+        self._inserted += len(codes)
         self._changed = True
         if sum(rows.nbytes for rows in self._pending) >= FLUSH_BYTES:
             self._flush()
@@ -135,15 +136,24 @@ class Change:
         """Make the change durable and return the version it makes; the old one where nothing changed."""
         if not self._changed:
             return self._base
+        if self._inserted:
+            self._writer.reserve.keep(self._inserted + sum(segment.rows for segment in self._segments))
         record = self._as_record()
         in_order = not self._to_merge() and not merge_into_cells(self._segments)
         if record is not None and in_order and self._writer.takes(record, self._base.tail):
             return self._append(record)
         self._flush()
         self._segments = [segment for segment in self._segments if segment.n_alive]
-        self._merge_where_due()
         following = self._writer.follows(small=record is not None)
+        if self._writer.reserve.given_up:
+            following = False  # what can wait does
+        else:
+            self._merge_where_due()
         return self._commit(self._base.manifest.version + 1, self._base.stored.version, following)
+
+    def let_go(self) -> None:
+        """Keep nothing open of a change that failed."""
+        self._segments, self._pending, self._calibration = [], [], None
 
     def restate(self, version: int, base: int, repaired_from: int | None) -> Snapshot:
         """Commit what the version at hand holds under another number: for repairs and backups."""
@@ -196,8 +206,7 @@ class Change:
 
     def _forgive(self, error: OSError, named: int) -> None:
         """Go without housekeeping where there is no room for it: that is no reason to refuse the change itself."""
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if not full or isinstance(error, SyncFailed | CorruptStoreError):
+        if not no_room(error) or isinstance(error, SyncFailed | CorruptStoreError):
             raise error
         self._writer.drop_after(named)
 
@@ -368,27 +377,13 @@ class Change:
             return tuple(segment.ref for segment in self._segments), None
         if all(_same_rows(segment.ref, stored.get(segment.ref.file)) for segment in marked):
             return tuple(stored.get(s.ref.file, s.ref) for s in self._segments), self._base.deletes
-        pieces, refs, at = [], [], 0
-        for segment in self._segments:
-            ref = segment.ref
-            if segment.alive is not None:
-                ref = replace(ref, bitmap=at)
-                pieces += [segment.alive, np.zeros(-len(segment.alive) % 8, dtype=np.uint8)]
-                at += len(segment.alive) + len(pieces[-1])
-            refs.append(ref)
-        writer = SectionWriter(
+        refs, written = write_bitmaps(
             self._writer.directory,
             self._writer.new_name("d", "del"),
-            b"DEAD",
-            len(marked),
             self._layout.fingerprint,
+            self._segments,
         )
-        try:
-            writer.section("alive", "<u1", 1, pieces)
-            written = writer.finish()
-        finally:
-            writer.abandon()
-        return tuple(refs), self._open(written, b"DEAD")
+        return refs, self._open(written, b"DEAD")
 
 
 def _same_rows(ref: SegmentRef, stored: SegmentRef | None) -> bool:

@@ -42,6 +42,11 @@ class SyncFailed(OSError):
     """What is on the medium is unknown: a sync, or the link that makes a commit, failed."""
 
 
+def no_room(error: OSError) -> bool:
+    """Whether an error says that the disk, or the user's share of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 class NewFile(_Descriptor):
     """A file being written: bytes are appended, the header is put in last, then all is synced."""
 

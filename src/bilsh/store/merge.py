@@ -7,6 +7,7 @@ hashes) of the new segment only, 16 to 40 bytes per row, whatever the codes and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from bilsh.store.files import Directory
 from bilsh.store.manifest import SegmentRef
 from bilsh.store.rows import Layout, RowSet
-from bilsh.store.sections import SectionWriter
+from bilsh.store.sections import FileRef, SectionWriter
 from bilsh.store.segment import Segment, windows
 
 MAX_SEGMENTS = 16
@@ -131,3 +132,23 @@ def _write_ragged(writer: SectionWriter, name: str, sources: Sequence[RowSet | S
 
     writer.section(f"{name}_ends", "<i8", 1, ends())
     writer.section(name, "<u1", 1, data())
+
+
+def write_bitmaps(
+    directory: Directory, name: str, fingerprint: str, segments: Sequence[Segment]
+) -> tuple[tuple[SegmentRef, ...], FileRef]:
+    """Write which rows of segments live into one file; what a manifest says of the segments, and of it."""
+    pieces, refs, at = [], [], 0
+    for segment in segments:
+        ref = segment.ref
+        if segment.alive is not None:
+            ref = replace(ref, bitmap=at)
+            pieces += [segment.alive, np.zeros(-len(segment.alive) % 8, dtype=np.uint8)]
+            at += len(segment.alive) + len(pieces[-1])
+        refs.append(ref)
+    writer = SectionWriter(directory, name, b"DEAD", len(pieces) // 2, fingerprint)
+    try:
+        writer.section("alive", "<u1", 1, pieces)
+        return tuple(refs), writer.finish()
+    finally:
+        writer.abandon()

@@ -1,20 +1,20 @@
 """A full disk: deleting and compacting must still work, for they are what makes room.
 
-A writer keeps a file of zeros, `reserve`, beside the segments. Where a deletion finds no room, the reserve and
-what only the version before needs are given up, and it is tried again. Where there is no room for all segments
+Where a deletion finds no room, the reserve and what only the version before needs are given up, and it is tried
+again. Where there is no room for all segments
 as one, they are compacted one by one, those with the fewest living rows first.
 """
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from traceback import clear_frames
 from typing import TypeVar
 
 from bilsh.errors import BilshError
 from bilsh.store.change import Change
-from bilsh.store.files import SyncFailed
+from bilsh.store.files import SyncFailed, no_room
 from bilsh.store.writer import Writer
 
 _Answer = TypeVar("_Answer")
@@ -23,7 +23,19 @@ Begin = Callable[[], AbstractContextManager[Change]]
 
 def is_full(error: OSError) -> bool:
     """Whether an error says that there is no room, and nothing else is wrong."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, SyncFailed | BilshError)
+    return no_room(error) and not isinstance(error, SyncFailed | BilshError)
+
+
+@contextmanager
+def let_go(change: Change) -> Iterator[None]:
+    """Where a change finds no room, keep nothing of it, lest the error that tells of it holds its files open."""
+    try:
+        yield
+    except OSError as error:
+        if is_full(error):
+            change.let_go()
+            clear_frames(error.__traceback__)
+        raise
 
 
 def with_reserve(writer: Writer, attempt: Callable[[], _Answer]) -> _Answer:

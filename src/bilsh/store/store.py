@@ -375,8 +375,9 @@ class Store(Calibrating):
             try:
                 with writer.change():
                     change = kind(writer, now, self._use_map)
-                    yield change
-                    self._snapshot = change.commit()
+                    with space.let_go(change):
+                        yield change
+                        self._snapshot = change.commit()
             finally:
                 self._changer = 0
 

@@ -31,13 +31,11 @@ from bilsh.store.manifest import (
     manifest_name,
 )
 from bilsh.store.records import Record
+from bilsh.store.reserve import Reserve
 from bilsh.store.rows import Layout
 from bilsh.store.sections import FileRef, SectionFile
-from bilsh.store.snapshot import LOCK_NAME, RESERVE_NAME, hint, open_file, read_manifest, versions_among
+from bilsh.store.snapshot import LOCK_NAME, hint, open_file, read_manifest, versions_among
 from bilsh.store.tail import Tail, TailIndex
-
-RESERVE_BYTES = 64 << 10
-"""Bytes of the reserve of a small store."""
 
 
 def vanished(name: str) -> StoreBusyError:
@@ -52,6 +50,7 @@ class Writer:
 
     def __init__(self, directory: Directory, *, use_log: bool = True) -> None:
         self.directory, self._may_log = directory, use_log
+        self.reserve = Reserve(directory)
         self._owner = os.getpid()
         self._failed: str | None = None
         self._made: list[str] = []
@@ -282,23 +281,11 @@ class Writer:
                 keep |= read_manifest(self.directory, versions[-2]).files()
             if not self._discard_listed(names, versions[:-2], keep):
                 return
-            self._keep_reserve(sum(segment.rows for segment in newest.segments))
-
-    def _keep_reserve(self, rows: int) -> None:
-        """Hold some room back for deletions on a full disk: their bitmaps, a manifest, headers."""
-        if RESERVE_NAME in self.directory.list():
-            return
-        for part in (1, 2, 4):
-            try:
-                with self.directory.create(RESERVE_NAME) as file:
-                    file.write(bytes((RESERVE_BYTES + rows // 4) // part))
-                return
-            except OSError:
-                self.discard([RESERVE_NAME])
+            self.reserve.keep(sum(segment.rows for segment in newest.segments))
 
     def make_room(self) -> None:
         """Give up the reserve, and what only versions before the newest need."""
-        self.discard([RESERVE_NAME])
+        self.reserve.give_up()
         with contextlib.suppress(OSError):
             names = self.directory.list()
             versions = versions_among(names)
