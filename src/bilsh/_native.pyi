@@ -293,36 +293,60 @@ def score_top_k(
 ]:
     """The k codes with the largest scores of each query, ties by id."""
 
-def cells_top_k(
-    queries: Annotated[
-        NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
-    ],
-    slabs: Sequence[
-        Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
-    ],
-    offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    far: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)],
-    k: int,
-    first: int,
-    share: float,
-    slack: int,
-    limits: Annotated[
-        NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
-    ],
-    ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
-    | None = None,
-    alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
-    | None = None,
-    n_jobs: int = 1,
-) -> tuple[
-    Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
-    Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
-    Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
-    dict[str, Any],
-]:
-    """
-    The k nearest codes of each query in the cells it visits, found slab by slab: ids, distances, visits (the bound on the k-th distance, how far the farthest of the first cells was, the number of cells), counters.
-    """
+class CellSet:
+    """Codes in the order of their cells."""
+
+    def __init__(
+        self,
+        slabs: Sequence[
+            Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+        ],
+        offsets: Annotated[
+            NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        centres: Annotated[
+            NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None = None,
+        alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None = None,
+    ) -> None: ...
+    @property
+    def living(self) -> int:
+        """Number of living rows."""
+
+    @property
+    def prefixes(self) -> tuple[int, ...]:
+        """
+        Bits after which rows are left, for each but the last time that more is read.
+        """
+
+    def top_k(
+        self,
+        queries: Annotated[
+            NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        k: int,
+        first: int,
+        seeds: int,
+        share: float,
+        slack: int,
+        limits: Annotated[
+            NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        n_jobs: int = 1,
+    ) -> tuple[
+        Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
+        Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
+        Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
+        int,
+        int,
+        float,
+    ]:
+        """
+        The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, seconds that the way to the cells took.
+        """
 
 def majority(
     codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],

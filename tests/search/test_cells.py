@@ -27,8 +27,8 @@ def distances(query, codes):
     return np.bitwise_count(query ^ codes).sum(axis=-1).astype(int)
 
 
-def loop(query, codes, ids, living, cells, k, first, share, slack):
-    """The rule, cell by cell: ids and distances, bound, number of cells."""
+def loop(query, codes, ids, living, cells, k, first, seeds, share, slack):
+    """The rule, cell by cell: ids and distances, bound, how far the first cells go, number of cells."""
     far = distances(query[: cells.centres.shape[1]], cells.centres)
     order = sorted(range(len(far)), key=lambda cell: (far[cell], cell))
     read, seen = [], []
@@ -37,13 +37,16 @@ def loop(query, codes, ids, living, cells, k, first, share, slack):
             break
         read.append(cell)
         seen += range(cells.offsets[cell], cells.offsets[cell + 1])
-    bound = sorted(distances(query, codes[row]) for row in seen if living[row])[k - 1]
+    heads = {row: distances(query[:64], codes[row, :64]) for row in seen if living[row]}
+    last = sorted(heads.values())[min(max(seeds, k), len(heads)) - 1]
+    bound = sorted(distances(query, codes[row]) for row in heads if heads[row] <= last)[k - 1]
+    front = far[read[-1]]
     for cell in order:
         if cell not in read and far[cell] <= int(np.floor(share * bound)) + slack:
             read.append(cell)
             seen += range(cells.offsets[cell], cells.offsets[cell + 1])
     hits = sorted((distances(query, codes[row]), ids[row]) for row in seen if living[row])[:k]
-    return hits, bound, len(read)
+    return hits, [bound, front, len(read)], len(seen)
 
 
 @pytest.mark.parametrize("level", _native.levels())
@@ -57,40 +60,29 @@ def test_what_a_query_reads_and_finds(level, n_bytes):
         codes, ids = codes[order], rng.permutation(10_000)[:700]
         living = rng.random(700) < 0.7
         queries = clustered(30, n_bytes, n_bytes)
-        slabs = slabs_of(codes)
-        ends = np.cumsum([8 * slab.shape[1] for slab in slabs])
-        limits = prefix_limits(8 * n_bytes, tuple(ends[:-1].tolist()), EXACT)
-        for k, first, share, slack in [
-            (1, 1, 0.5, 0),
-            (7, 30, 0.8, -20),
-            (7, 30, 0.8, 10),
-            (20, 1, 0.0, EVERYTHING),
-        ]:
-            bitmap = np.packbits(living, bitorder="little")
-            for alive, counts in [(bitmap, living), (None, np.ones(700, dtype=bool))]:
-                far = cells.far(queries)
-                together = _native.cells_top_k(
-                    queries, slabs, cells.offsets, far, k, first, share, slack, limits, ids, alive, 3
-                )
+        bitmap = np.packbits(living, bitorder="little")
+        for alive, counts in [(bitmap, living), (None, np.ones(700, dtype=bool))]:
+            rows = cells.of(slabs_of(codes), alive, ids)
+            assert rows.living == counts.sum()
+            limits = prefix_limits(8 * n_bytes, rows.prefixes, EXACT)
+            for k, first, seeds, share, slack in [
+                (1, 1, 1, 0.5, 0),
+                (7, 30, 14, 0.8, -20),
+                (7, 30, 7, 0.8, 10),
+                (20, 1, 1, 0.0, EVERYTHING),
+            ]:
+                together = rows.top_k(queries, k, first, seeds, share, slack, limits, 3)
+                n_read = 0
                 for q, query in enumerate(queries):
-                    hits, bound, read = loop(query, codes, ids, counts, cells, k, first, share, slack)
+                    hits, visit, n_rows = loop(
+                        query, codes, ids, counts, cells, k, first, seeds, share, slack
+                    )
                     found = list(zip(together[1][q].tolist(), together[0][q].tolist(), strict=True))
                     assert found == hits
-                    assert together[2][q].tolist()[::2] == [bound, read]
-                alone = _native.cells_top_k(
-                    queries[3:4],
-                    slabs,
-                    cells.offsets,
-                    far[3:4],
-                    k,
-                    first,
-                    share,
-                    slack,
-                    limits,
-                    ids,
-                    alive,
-                    1,
-                )
+                    assert together[2][q].tolist() == visit
+                    n_read += n_rows
+                assert together[3] == n_read
+                alone = rows.top_k(queries[3:4], k, first, seeds, share, slack, limits)
                 assert alone[0].tolist() == together[0][3:4].tolist()
                 assert alone[2].tolist() == together[2][3:4].tolist()
     finally:
@@ -102,10 +94,17 @@ def test_more_cells_are_read_where_the_first_hold_too_few():
     order, cells = in_cells(codes, 30)
     slabs = slabs_of(codes[order])
     limits = np.zeros((0, 1), dtype=np.int32)
-    far = cells.far(codes)
-    found = _native.cells_top_k(codes, slabs, cells.offsets, far, 60, 1, 0.0, -1, limits)
+    found = cells.of(slabs, None).top_k(codes, 60, 1, 1, 0.0, -1, limits)
     assert found[0].shape == (60, 60)
     assert all(sorted(row) == list(range(60)) for row in found[0].tolist())
+
+
+@pytest.mark.parametrize("n_bytes", [1, 64, 65, 200, 512, 3000])
+def test_prefixes_double(n_bytes):
+    codes = clustered(4, n_bytes, 0)
+    prefixes = Cells(codes[:1], np.array([0, 4])).of(slabs_of(codes), None).prefixes
+    assert all(end == 512 * 2**number for number, end in enumerate(prefixes))
+    assert not prefixes or 8 * n_bytes / 2 <= prefixes[-1] < 8 * n_bytes
 
 
 @pytest.mark.parametrize(
@@ -114,26 +113,29 @@ def test_more_cells_are_read_where_the_first_hold_too_few():
         ({"offsets": np.array([0, 5, 3, 60])}, "ascend"),
         ({"offsets": np.array([0, 61])}, "ascend"),
         ({"offsets": np.array([0])}, "one entry more"),
-        ({"far": np.zeros((1, 3), dtype=np.int32)}, "a row per query"),
+        ({"centres": np.zeros((1, 8), dtype=np.uint8)}, "a row per cell"),
+        ({"centres": np.zeros((2, 9), dtype=np.uint8)}, "at most the 8 bytes"),
+        ({"queries": np.zeros((1, 7), dtype=np.uint8)}, "as long as codes"),
         ({"share": -1.0}, "share"),
         ({"limits": np.zeros((1, 1), dtype=np.int32)}, "limits"),
     ],
 )
 def test_what_the_core_refuses(change, message):
     codes = clustered(60, 8, 0)
-    given_ = {
+    rows = {"slabs": [codes], "offsets": np.array([0, 20, 60]), "centres": codes[:2]}
+    asked = {
         "queries": codes[:1],
-        "slabs": [codes],
-        "offsets": np.array([0, 20, 60]),
-        "far": np.zeros((1, 2), dtype=np.int32),
         "k": 3,
         "first": 3,
+        "seeds": 3,
         "share": 0.5,
         "slack": 0,
         "limits": np.zeros((0, 1), dtype=np.int32),
     }
     with pytest.raises(ValueError, match=message):
-        _native.cells_top_k(**(given_ | change))
+        _native.CellSet(**{name: change.get(name, value) for name, value in rows.items()}).top_k(
+            **{name: change.get(name, value) for name, value in asked.items()}
+        )
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,7 +8,7 @@ from scipy import stats
 
 import bilsh
 from bilsh.search import promise as room
-from bilsh.search.cells import EVERYTHING, FIRST, Cells, in_cells
+from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, in_cells
 from bilsh.search.promise import Trial, promise, smallest_slack, try_items, try_queries
 
 N_BYTES, N_CELLS, K = 32, 40, 2
@@ -62,9 +62,7 @@ def kept_recall(seed, target, *, n=1000, n_trial=150, n_new=150, where=None, tri
     limits = np.zeros((0, 1), dtype=np.int32)
     slack = min(made.slack, 10_000)
     share = cells.share(8 * N_BYTES)
-    near = bilsh._native.cells_top_k(
-        new, slabs, cells.offsets, cells.far(new), K, FIRST * K, share, slack, limits, None, alive
-    )[0]
+    near = cells.of(slabs, alive).top_k(new, K, FIRST * K, SEEDS * K, share, slack, limits)[0]
     truth = bilsh._native.hamming_top_k(new, slabs, K, None, alive)[0]
     return np.mean([len(np.intersect1d(a, b)) / K for a, b in zip(near, truth, strict=True)]) - target
 

@@ -7,46 +7,83 @@
 namespace {
 
 using Offsets = In<std::int64_t, 1>;
+using Visited =
+    std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, std::int64_t, std::int64_t, double>;
 
-std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, Counters> cells_top_k(
-    const Codes& queries, const Slabs& slabs, const Offsets& offsets, const In<std::int32_t, 2>& far, std::size_t k,
-    std::size_t first, double share, std::int32_t slack, const In<std::int32_t, 2>& limits, const Ids& ids,
-    const Bitmap& alive, int n_jobs) {
-    const bilsh::Queries asked = queries_of(queries);
-    const bilsh::CodeSet set = code_set(slabs, asked.bytes, ids, alive);
-    require(offsets.shape(0) >= 2, "offsets must have one entry more than there are cells, at least 2");
-    const std::size_t n = offsets.shape(0) - 1;
-    const std::int64_t* at = offsets.data();
-    bool ascending = at[0] == 0 && static_cast<std::uint64_t>(at[n]) == set.n;
-    for (std::size_t cell = 0; cell < n; ++cell) ascending = ascending && at[cell] <= at[cell + 1];
-    require(ascending, "offsets must ascend from 0 to the number of rows, " + text(set.n));
-    require(far.shape(0) == asked.n && far.shape(1) == n, "far must have a row per query and a column per cell, (" +
-                                                              text(asked.n) + ", " + text(n) + "); got (" +
-                                                              text(far.shape(0)) + ", " + text(far.shape(1)) + ")");
-    require(limits.shape(0) + 1 == slabs.size() && (limits.shape(1) > 0 || slabs.size() == 1),
-            "limits must have a row for every slab but the last, " + text(slabs.size() - 1) +
-                ", and a column for every distance; got shape (" + text(limits.shape(0)) + ", " +
-                text(limits.shape(1)) + ")");
-    require(share >= 0 && share <= 1e6, "share must be at least 0");
-    const std::size_t living = set.count_alive();
-    const std::size_t width = std::min(k, living);
-    auto found = new_matrix<std::int64_t>(asked.n, width);
-    auto distances = new_matrix<std::int32_t>(asked.n, width);
-    auto visits = new_matrix<std::int32_t>(asked.n, 3);
-    std::vector<bilsh::Visit> seen(asked.n);
-    bilsh::Effort effort(slabs.size());
-    unlocked([&] {
-        effort = bilsh::cells_top_k(asked, set, {at, far.data(), n}, width, {std::min(first, living), share, slack},
-                                    {limits.data(), limits.shape(1)}, thread_count(n_jobs), found.data(),
-                                    distances.data(), seen.data());
-    });
-    for (std::size_t q = 0; q < asked.n; ++q) {
-        visits.data()[3 * q] = seen[q].bound;
-        visits.data()[3 * q + 1] = seen[q].front;
-        visits.data()[3 * q + 2] = seen[q].cells;
+// Codes in the order of their cells, checked once: it holds the arrays, so that a query has nothing to look at but its
+// own.
+class CellSet {
+public:
+    CellSet(Slabs slabs, Offsets offsets, Codes centres, Ids ids, Bitmap alive)
+        : slabs_(std::move(slabs)),
+          offsets_(std::move(offsets)),
+          centres_(std::move(centres)),
+          ids_(std::move(ids)),
+          alive_(std::move(alive)) {
+        for (const Codes& slab : slabs_) bytes_ += slab.shape(1);
+        set_ = code_set(slabs_, bytes_, ids_, alive_);
+        living_ = set_.count_alive();
+        stages_ = bilsh::stages_of(set_);
+        require(offsets_.shape(0) >= 2, "offsets must have one entry more than there are cells, at least 2");
+        const std::size_t n = offsets_.shape(0) - 1;
+        const std::int64_t* at = offsets_.data();
+        bool ascending = at[0] == 0 && static_cast<std::uint64_t>(at[n]) == set_.n;
+        for (std::size_t cell = 0; cell < n; ++cell) ascending = ascending && at[cell] <= at[cell + 1];
+        require(ascending, "offsets must ascend from 0 to the number of rows, " + text(set_.n));
+        require(centres_.shape(0) == n && centres_.shape(1) <= bytes_,
+                "centres must have a row per cell, " + text(n) + ", and at most the " + text(bytes_) +
+                    " bytes of a code; got shape (" + text(centres_.shape(0)) + ", " + text(centres_.shape(1)) + ")");
     }
-    return {found, distances, visits, counters_of(std::move(effort))};
-}
+
+    std::size_t living() const { return living_; }
+
+    // Bits that are read before each stage but the first.
+    nb::tuple prefixes() const {
+        nb::list bits;
+        for (std::size_t stage = 1; stage < stages_.size(); ++stage) bits.append(8 * stages_[stage].offset);
+        return nb::tuple(bits);
+    }
+
+    Visited top_k(const Codes& queries, std::size_t k, std::size_t first, std::size_t seeds, double share,
+                  std::int32_t slack, const In<std::int32_t, 2>& limits, int n_jobs) const {
+        const bilsh::Queries asked = queries_of(queries);
+        require(asked.bytes == bytes_,
+                "queries must be as long as codes, " + text(bytes_) + " bytes; got " + text(asked.bytes));
+        require(limits.shape(0) + 1 == stages_.size() && (limits.shape(1) > 0 || stages_.size() == 1),
+                "limits must have a row for every prefix, " + text(stages_.size() - 1) +
+                    ", and a column for every distance; got shape (" + text(limits.shape(0)) + ", " +
+                    text(limits.shape(1)) + ")");
+        require(share >= 0 && share <= 1e6, "share must be at least 0");
+        const std::size_t width = std::min(k, living_);
+        auto found = new_matrix<std::int64_t>(asked.n, width);
+        auto distances = new_matrix<std::int32_t>(asked.n, width);
+        auto visits = new_matrix<std::int32_t>(asked.n, 3);
+        std::vector<bilsh::Visit> seen(asked.n);
+        bilsh::Reading reading;
+        unlocked([&] {
+            reading = bilsh::cells_top_k(
+                asked, set_, stages_, {offsets_.data(), centres_.data(), centres_.shape(1), centres_.shape(0)}, width,
+                {std::min(first, living_), seeds, share, slack}, {limits.data(), limits.shape(1)}, thread_count(n_jobs),
+                found.data(), distances.data(), seen.data());
+        });
+        for (std::size_t q = 0; q < asked.n; ++q) {
+            visits.data()[3 * q] = seen[q].bound;
+            visits.data()[3 * q + 1] = seen[q].front;
+            visits.data()[3 * q + 2] = seen[q].cells;
+        }
+        return {found, distances, visits, reading.rows, reading.bytes, reading.ranking};
+    }
+
+private:
+    Slabs slabs_;
+    Offsets offsets_;
+    Codes centres_;
+    Ids ids_;
+    Bitmap alive_;
+    std::size_t bytes_ = 0, living_ = 0;
+    bilsh::CodeSet set_;
+    std::vector<bilsh::Stage> stages_;
+};
 
 Out<std::uint8_t, 2> majority(const Codes& codes, const In<std::int32_t, 1>& cell_of, const Codes& centres,
                               int n_jobs) {
@@ -68,12 +105,18 @@ Out<std::uint8_t, 2> majority(const Codes& codes, const In<std::int32_t, 1>& cel
 }  // namespace
 
 void bind_cells(nb::module_& m) {
-    m.def("cells_top_k", &cells_top_k, nb::arg("queries").noconvert(), nb::arg("slabs").noconvert(),
-          nb::arg("offsets").noconvert(), nb::arg("far").noconvert(), nb::arg("k"), nb::arg("first"), nb::arg("share"),
-          nb::arg("slack"), nb::arg("limits").noconvert(), nb::arg("ids").noconvert() = nb::none(),
-          nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,
-          "The k nearest codes of each query in the cells it visits, found slab by slab: ids, distances, visits (the "
-          "bound on the k-th distance, how far the farthest of the first cells was, the number of cells), counters.");
+    nb::class_<CellSet>(m, "CellSet", "Codes in the order of their cells.")
+        .def(nb::init<Slabs, Offsets, Codes, Ids, Bitmap>(), nb::arg("slabs").noconvert(),
+             nb::arg("offsets").noconvert(), nb::arg("centres").noconvert(), nb::arg("ids").noconvert() = nb::none(),
+             nb::arg("alive").noconvert() = nb::none())
+        .def_prop_ro("living", &CellSet::living, "Number of living rows.")
+        .def_prop_ro("prefixes", &CellSet::prefixes, nb::sig("def prefixes(self) -> tuple[int, ...]"),
+                     "Bits after which rows are left, for each but the last time that more is read.")
+        .def("top_k", &CellSet::top_k, nb::arg("queries").noconvert(), nb::arg("k"), nb::arg("first"), nb::arg("seeds"),
+             nb::arg("share"), nb::arg("slack"), nb::arg("limits").noconvert(), nb::arg("n_jobs") = 1,
+             "The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th "
+             "distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, "
+             "seconds that the way to the cells took.");
     m.def("majority", &majority, nb::arg("codes").noconvert(), nb::arg("cell_of").noconvert(),
           nb::arg("centres").noconvert(), nb::arg("n_jobs") = 1,
           "New centres: the majority of each bit among the codes of each cell; cells without codes keep theirs.");

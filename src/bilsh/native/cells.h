@@ -1,6 +1,7 @@
 // Codes in cells: each cell is a run of rows around a centre, and a query reads only the cells it visits.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -10,34 +11,64 @@
 
 namespace bilsh {
 
-// Rows [offsets[c], offsets[c + 1]) are cell c; far[q * n + c] says how far query q is from it, by any measure.
+// Rows [offsets[c], offsets[c + 1]) are cell c; how far a query is from it, the first bytes of its centre say.
 struct Cells {
     const std::int64_t* offsets;
-    const std::int32_t* far;
-    std::size_t n;
+    const std::uint8_t* centres;
+    std::size_t bytes, n;
 
     std::size_t begin(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell]); }
     std::size_t end(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell + 1]); }
 };
 
-// When a query has visited enough: at first the nearest cells, until they hold `first` living rows, which gives a bound
-// T on the k-th distance; then all cells no farther than floor(share * T) + slack.
+// When a query has visited enough: at first the nearest cells, until they hold `first` living rows. The k-th distance
+// among those `seeds` of them that are nearest by the first slab (and all that are as near) is a bound T; then come all
+// cells no farther than floor(share * T) + slack.
 struct Stop {
-    std::size_t first;
+    std::size_t first, seeds;
     double share;
     std::int32_t slack;
 };
+
+// Some bytes of every code, which are read for those rows that are still near after the bytes before: a slab, or a part
+// of it that is as long as all before.
+struct Stage {
+    const std::uint8_t* data;
+    std::size_t stride, bytes, offset;  // the last: where they are in a code
+};
+
+inline std::vector<Stage> stages_of(const CodeSet& set) {
+    std::vector<Stage> stages;
+    std::size_t offset = 0;
+    for (const Slab& slab : set.slabs) {
+        std::size_t at = 0;
+        do {
+            const std::size_t bytes = offset == 0 ? slab.bytes : std::min(slab.bytes - at, offset);
+            stages.push_back({slab.data + at, slab.bytes, bytes, offset});
+            at += bytes;
+            offset += bytes;
+        } while (at < slab.bytes);
+    }
+    return stages;
+}
 
 // How a query went: the bound T, how far the farthest of the first cells was, and the number of all cells.
 struct Visit {
     std::int32_t bound, front, cells;
 };
 
-// The k nearest of the rows that each query visits, by prefixes; k is at most the number of living rows, and more cells
-// are visited where they hold fewer. What is found depends on the query and the set only, not on n_jobs or other
+// What all queries read: rows of cells, bytes of them in all stages; and how long it took to rank centres, in seconds.
+struct Reading {
+    std::int64_t rows = 0, bytes = 0;
+    double ranking = 0;
+};
+
+// The k nearest of the rows that each query visits, stage by stage; k is at most the number of living rows, and more
+// cells are visited where they hold fewer. What is found depends on the query and the set only, not on n_jobs or other
 // queries.
-Effort cells_top_k(const Queries& queries, const CodeSet& set, const Cells& cells, std::size_t k, const Stop& stop,
-                   const Limits& limits, int n_jobs, std::int64_t* ids, std::int32_t* distances, Visit* visits);
+Reading cells_top_k(const Queries& queries, const CodeSet& set, const std::vector<Stage>& stages, const Cells& cells,
+                    std::size_t k, const Stop& stop, const Limits& limits, int n_jobs, std::int64_t* ids,
+                    std::int32_t* distances, Visit* visits);
 
 // New centres: the majority of each bit in the rows of a cell, ties to zero. Cells without rows keep theirs.
 void majority(const Queries& codes, const std::int32_t* cell_of, std::size_t n_cells, int n_jobs,

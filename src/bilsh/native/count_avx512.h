@@ -52,12 +52,29 @@ inline size_t half_register_tile(const uint8_t* rows, size_t n_rows, const uint8
     return r;
 }
 
+// Rows of 64 bytes: a register holds one.
+inline size_t register_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, int32_t* out,
+                            bool add) {
+    const __m512i code = _mm512_loadu_si512(query);
+    size_t r = 0;
+    for (; r + 8 <= n_rows; r += 8) {
+        __m512i count[8];
+        for (int i = 0; i < 8; ++i)
+            count[i] = _mm512_popcnt_epi64(_mm512_xor_si512(code, _mm512_loadu_si512(rows + (r + i) * row_stride)));
+        const __m256i all = sum_eight(count);
+        __m256i* target = reinterpret_cast<__m256i*>(out + r);
+        _mm256_storeu_si256(target, add ? _mm256_add_epi32(all, _mm256_loadu_si256(target)) : all);
+    }
+    return r;
+}
+
 // Distances of the first rows to one query, if they are short; returns how many. Eight rows share the sums across
 // lanes.
 inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes,
                          int32_t* out, bool add) {
     if (n_bytes > 128) return 0;
     if (n_bytes == 32 && row_stride == 32) return half_register_tile(rows, n_rows, query, out, add);
+    if (n_bytes == 64) return register_tile(rows, row_stride, n_rows, query, out, add);
     const size_t whole = n_bytes / 64 * 64;
     const __mmask64 mask = whole < n_bytes ? ~uint64_t{0} >> (64 - (n_bytes - whole)) : 0;
     const __m512i last = _mm512_maskz_loadu_epi8(mask, query + whole);
@@ -79,6 +96,22 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
         _mm256_storeu_si256(target, add ? _mm256_add_epi32(all, _mm256_loadu_si256(target)) : all);
     }
     return r;
+}
+
+// Adds the distances of listed rows of 64 bytes, eight at a time; returns how many.
+inline size_t gather_registers(const uint8_t* rows, size_t row_stride, const uint32_t* index, size_t n,
+                               const uint8_t* query, int32_t* out) {
+    const __m512i code = _mm512_loadu_si512(query);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m512i count[8];
+        for (int r = 0; r < 8; ++r)
+            count[r] = _mm512_popcnt_epi64(
+                _mm512_xor_si512(code, _mm512_loadu_si512(rows + size_t{index[i + r]} * row_stride)));
+        __m256i* target = reinterpret_cast<__m256i*>(out + i);
+        _mm256_storeu_si256(target, _mm256_add_epi32(sum_eight(count), _mm256_loadu_si256(target)));
+    }
+    return i;
 }
 
 // Sixteen rows side by side, four bytes of each: a register holds a part of all, and no sum across lanes is left at the

@@ -64,7 +64,11 @@ void gather(const uint8_t* rows, size_t row_stride, const uint32_t* index, size_
     // Scattered rows: their first lines are asked for early, the rest of a long row the hardware foresees.
     constexpr size_t ahead = 8;
     const size_t lines = n_bytes < 512 ? n_bytes : 512;
-    for (size_t i = 0; i < n; ++i) {
+    size_t i = 0;
+#if defined(__AVX512VPOPCNTDQ__)
+    if (n_bytes == 64) i = gather_registers(rows, row_stride, index, n, query, out);
+#endif
+    for (; i < n; ++i) {
         if (i + ahead < n) {
             const uint8_t* later = rows + size_t{index[i + ahead]} * row_stride;
             for (size_t j = 0; j < lines; j += 64) __builtin_prefetch(later + j);

@@ -24,6 +24,7 @@ public:
 
     void push(const Hit& hit) {
         if (hits_.size() < k_) {
+            if (hits_.empty()) hits_.reserve(k_);
             hits_.push_back(hit);
             std::push_heap(hits_.begin(), hits_.end());
         } else if (k_ != 0 && hit < hits_.front()) {

@@ -4,8 +4,9 @@ Centres are found by k-majority, which is k-means under the Hamming distance: ev
 every centre becomes the majority of its codes, bit by bit. A prefix of a code is a code, so centres have 1,024 bits
 at most, however long the codes are.
 
-A query first reads the nearest cells, until they hold :data:`FIRST` times as many rows as it wants neighbours. The
-k-th distance T among them tells how far its neighbours are; it goes on to all cells whose centres are no farther than
+A query first reads the nearest cells, until they hold :data:`FIRST` times as many rows as it wants neighbours. Of
+these, those nearest by their first bits are compared in full, :data:`SEEDS` per wanted neighbour. The k-th distance T
+among them tells how far its neighbours are; it goes on to all cells whose centres are no farther than
 ``SHARE * T + slack``. How much slack a wanted recall takes is measured, see :mod:`bilsh.search.promise`.
 """
 
@@ -29,6 +30,9 @@ CENTRE_BYTES = 128
 
 FIRST = 10
 """Rows that are read first, per wanted neighbour."""
+
+SEEDS = 2
+"""Of these, per wanted neighbour, so many are compared in full: those nearest by the first bits."""
 
 SHARE = 0.8
 """Of the k-th distance, in the reach of a query; chosen by the fewest rows read at recalls from .90 to .995."""
@@ -65,6 +69,13 @@ class Cells:
     def far(self, codes: Codes, n_jobs: int = 1) -> NDArray[np.int32]:
         """Distances (q, c) of codes to all centres."""
         return _native.hamming_matrix(head(codes, self.centres.shape[1]), self.centres, n_jobs)
+
+    def of(
+        self, slabs: Sequence[Codes], alive: Codes | None, ids: NDArray[np.int64] | None = None
+    ) -> _native.CellSet:
+        """Rows in these cells, as the compiled core has them."""
+        numbers = None if ids is None else np.ascontiguousarray(ids, dtype=np.int64)
+        return _native.CellSet(list(slabs), self.offsets, self.centres, numbers, alive)
 
     def of_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Cell of each row."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
-from bilsh.search.cells import EVERYTHING, FIRST, Cells, whole
+from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, whole
 from bilsh.types import Progress
 
 QUERIES = 2000
@@ -250,13 +250,12 @@ def _needs(
         near, known = np.take_along_axis(near, order, axis=1), np.take_along_axis(known, order, axis=1)
     near, known = near[:, :k], known[:, :k]
     bounds, front = np.zeros((2, len(trial)), dtype=np.int32)
+    rows = cells.of(slabs, alive)
     for itself in (False, True):
         mine = np.flatnonzero(own_counts == itself)
         if len(mine):
             # An item as a query meets itself: one neighbour and one row more.
-            seen = _visits(
-                trial.codes[mine], far[mine], cells, slabs, alive, k + itself, FIRST * k + itself, n_jobs
-            )
+            seen = _visits(trial.codes[mine], rows, k, int(itself), n_jobs)
             bounds[mine], front[mine] = seen[:, 0], seen[:, 1]
     at = np.take_along_axis(far, cells.of_rows(np.maximum(near, 0)), axis=1).astype(np.int64)
     needs = np.where(at < front[:, None], _SURE, at - _reach(bounds, cells, n_bits)[:, None])
@@ -272,21 +271,13 @@ def _reach(bounds: NDArray[np.int32], cells: Cells, n_bits: int) -> NDArray[np.i
     return reach
 
 
-def _visits(
-    codes: Codes,
-    far: NDArray[np.int32],
-    cells: Cells,
-    slabs: Sequence[Codes],
-    alive: Codes | None,
-    k: int,
-    first: int,
-    n_jobs: int,
-) -> NDArray[np.int32]:
-    """Bound on the k-th distance, how far the farthest of the first cells is, and their number: (q, 3)."""
-    limits = np.zeros((len(slabs) - 1, 1), dtype=np.int32)
-    return _native.cells_top_k(
-        codes, slabs, cells.offsets, far, k, first, 0.0, int(_SURE), limits, None, alive, n_jobs
-    )[2]
+def _visits(codes: Codes, rows: _native.CellSet, k: int, more: int, n_jobs: int) -> NDArray[np.int32]:
+    """Bound on the k-th distance, how far the farthest of the first cells is, and their number: (q, 3).
+
+    For queries that meet so many rows more than new ones would.
+    """
+    limits = np.zeros((len(rows.prefixes), 1), dtype=np.int32)
+    return rows.top_k(codes, k + more, FIRST * k + more, SEEDS * k + more, 0.0, int(_SURE), limits, n_jobs)[2]
 
 
 def is_set(bitmap: Codes, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
-from bilsh.search.cells import EVERYTHING, FIRST, Cells
+from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells
 from bilsh.search.promise import (
     BY_PREFIXES,
     NEIGHBOURS,
@@ -27,7 +26,7 @@ from bilsh.search.promise import (
 from bilsh.search.pruning import prefix_limits
 
 if TYPE_CHECKING:
-    from bilsh.search.scan import Found, Scan
+    from bilsh.search.scan import Found, Scan, Segment
 
 MOST_ROWS = 0.5
 """Share of the rows beyond which reading all in their order is as quick."""
@@ -36,7 +35,7 @@ FILTER_PAIRS = 20_000_000
 """Pairs of queries and rows under one filter from which on a promise for this filter is worked out; about 0.1 s."""
 
 MOST_FILTERS = 64
-FAR_ENTRIES = 1 << 24
+Limits = NDArray[np.int32]
 
 
 @dataclass(slots=True)
@@ -48,13 +47,24 @@ class Known:
     trials : by number of neighbours
         Trials that are larger than the one kept with the segment.
     promises : by k, target and filter
+        With the limits of prefixes.
     pairs : by filter
         Pairs of queries and rows that were scanned under it.
+    latest : (bitmap, CellSet) or None
+        Rows that counted in the latest search, and the cells as the compiled core has them.
     """
 
     trials: dict[int, Trial] = field(default_factory=dict)
-    promises: dict[tuple[int, float, int], Promise] = field(default_factory=dict)
+    promises: dict[tuple[int, float, int], tuple[Promise, Limits]] = field(default_factory=dict)
     pairs: dict[int, int] = field(default_factory=dict)
+    latest: tuple[Codes | None, _native.CellSet] | None = None
+
+    def cell_set(self, segment: Segment, cells: Cells, alive: Codes | None) -> _native.CellSet:
+        """Cells as the compiled core has them."""
+        latest = self.latest
+        if latest is None or latest[0] is not alive:
+            latest = self.latest = alive, cells.of(segment.slabs, alive, segment.ids)
+        return latest[1]
 
 
 @dataclass(slots=True)
@@ -92,53 +102,33 @@ class Wish:
 
 def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found | None:
     """Nearest k of a segment by cells; None, and the reason told, where all of it is to be read."""
-    segment, alive = scan.segments[part], scan.alive[part]
+    segment = scan.segments[part]
     cells = segment.cells
     if cells is None or not len(queries):
         return None
-    living = len(segment.ids) if alive is None else int(np.bitwise_count(alive).sum(dtype=np.int64))
-    k = min(k, living)
-    known = _promise(scan, wish, part, cells, len(queries), k) if living else None
-    if known is None:
+    memory = scan.memory.known.get(segment)
+    if memory is None:
+        memory = scan.memory.known.setdefault(segment, Known())
+    rows = memory.cell_set(segment, cells, scan.alive[part])
+    k = min(k, rows.living)
+    kept = _promise(scan, wish, part, cells, memory, rows, len(queries), k) if k else None
+    if kept is None:
         return None
+    known, limits = kept
     if known.slack == EVERYTHING or known.rows > MOST_ROWS:
         why = f"would read {known.rows:.0%} of the rows" if known.slack < EVERYTHING else "asks for all cells"
         wish.tell(f"recall {wish.recall:g} {why}: all rows are read")
         return None
-    found, seen = _visit(scan, part, cells, queries, k, known.slack, wish)
+    share, start = cells.share(scan.n_bits), perf_counter()
+    near, distances, seen, n_rows, n_bytes, ranking = rows.top_k(
+        queries, k, FIRST * k, SEEDS * k, share, known.slack, limits, scan.n_jobs
+    )
+    pairs = len(queries) * len(cells)
+    scan.tally.add("cells: centres", pairs, pairs * cells.centres.shape[1], ranking)
+    scan.tally.add("cells: rows", n_rows, n_bytes, perf_counter() - start - ranking)
     wish.promise = known
     wish.visits.append((len(cells), seen[:, 2]))
-    return _mended(scan, wish, part, queries, k, found, seen[:, 0], known)
-
-
-def _visit(
-    scan: Scan, part: int, cells: Cells, queries: Codes, k: int, slack: int, wish: Wish
-) -> tuple[Found, NDArray[np.int32]]:
-    segment, alive = scan.segments[part], scan.alive[part]
-    slabs, share = segment.slabs, cells.share(scan.n_bits)
-    ends = tuple(accumulate(8 * slab.shape[1] for slab in slabs))
-    limits = prefix_limits(scan.n_bits, ends[:-1], (1 - wish.recall) * BY_PREFIXES)
-    ids = np.ascontiguousarray(segment.ids, dtype=np.int64)
-    step = max(64, FAR_ENTRIES // len(cells))
-    parts = []
-    for start in range(0, len(queries), step):
-        some, begin = queries[start : start + step], perf_counter()
-        far = cells.far(some, scan.n_jobs)
-        scan.tally.add("cells: centres", far.size, far.size * cells.centres.shape[1], perf_counter() - begin)
-        begin = perf_counter()
-        near, distances, seen, effort = _native.cells_top_k(
-            some, slabs, cells.offsets, far, k, FIRST * k, share, slack, limits, ids, alive, scan.n_jobs
-        )
-        survivors, n_bytes = effort["survivors"].tolist(), effort["bytes"].tolist()
-        scan.tally.add("cells: rows", survivors[0], sum(n_bytes), perf_counter() - begin)
-        parts.append((near, distances, seen))
-    if len(parts) == 1:
-        near, distances, seen = parts[0]
-        return (near, distances), seen
-    return (
-        (np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])),
-        np.concatenate([part[2] for part in parts]),
-    )
+    return _mended(scan, wish, part, queries, k, (near, distances), seen[:, 0], known)
 
 
 def _mended(
@@ -175,9 +165,18 @@ def _mended(
     return found
 
 
-def _promise(scan: Scan, wish: Wish, part: int, cells: Cells, n_queries: int, k: int) -> Promise | None:
+def _promise(
+    scan: Scan,
+    wish: Wish,
+    part: int,
+    cells: Cells,
+    known: Known,
+    rows: _native.CellSet,
+    n_queries: int,
+    k: int,
+) -> tuple[Promise, Limits] | None:
+    """What a recall of k neighbours rests on, and the limits of prefixes; None, and the reason told, if nothing."""
     segment, alive = scan.segments[part], scan.alive[part]
-    known = scan.memory.known.setdefault(segment, Known())
     key = 0
     if wish.filtered and alive is not None:
         key = hash(alive.tobytes()) or 1
@@ -213,8 +212,9 @@ def _promise(scan: Scan, wish: Wish, part: int, cells: Cells, n_queries: int, k:
             break
     if len(known.promises) > MOST_FILTERS:
         known.promises.clear()
-    known.promises[k, wish.recall, key] = made
-    return made
+    limits = prefix_limits(scan.n_bits, rows.prefixes, (1 - wish.recall) * BY_PREFIXES)
+    known.promises[k, wish.recall, key] = made, limits
+    return made, limits
 
 
 def _larger_trial(scan: Scan, wish: Wish, part: int, known: Known, k: int) -> Trial:
