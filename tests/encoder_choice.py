@@ -2,7 +2,8 @@
 
 The choice is made as users make it, with seed 0. The judgement uses other draws of queries and encoders (seeds 11 and
 12), 300 queries, all rows. `python tests/encoder_choice.py` prints the table, `--write FILE` puts it between its marks
-there. Data that are not here are left out: MNIST, photographs and `glosses.npy` lie in the folder BILSH_DATA.
+there. Data that are not here are left out, and their rows stay as they were: MNIST, photographs and `glosses.npy` lie
+in the folder BILSH_DATA.
 """
 
 import argparse
@@ -137,17 +138,16 @@ def judge(name, X, bits):
     return Judged(name, X.shape, bits, chosen, *(float(np.mean(found[kind])) for kind in KINDS))
 
 
-def table(judged):
-    """Return Markdown, a row per data set and length."""
-    lines = [
-        "| data | rows x numbers | bits | angle | kernel | chosen | below the better |",
-        "|" + "---|" * 7,
-    ]
+def table(judged, before=""):
+    """Return Markdown, a row per data set and length; data that were not judged keep their rows of the table before."""
+    rows = {name: [line for line in before.splitlines() if line.startswith(f"| {name} |")] for name in SETS}
+    rows |= {j.data: [] for j in judged}
     for j in judged:
         size = f"{j.shape[0]:,} x {int(np.prod(j.shape[1:])):,}"
         angle, kernel, below = (f"{value:.3f}"[1:] for value in (j.angle, j.kernel, j.below))
-        lines.append(f"| {j.data} | {size} | {j.bits:,} | {angle} | {kernel} | {j.chosen} | {below} |")
-    return "\n".join(lines)
+        rows[j.data].append(f"| {j.data} | {size} | {j.bits:,} | {angle} | {kernel} | {j.chosen} | {below} |")
+    head = ["| data | rows x numbers | bits | angle | kernel | chosen | below the better |", "|" + "---|" * 7]
+    return "\n".join(head + [line for lines in rows.values() for line in lines])
 
 
 def main():
@@ -164,8 +164,8 @@ def main():
     if target is not None:
         text = target.read_text("utf-8")
         before, rest = text.split(MARKS[0])
-        after = rest.split(MARKS[1])[1]
-        target.write_text(f"{before}{MARKS[0]}\n{table(judged)}\n{MARKS[1]}{after}", "utf-8")
+        old, after = rest.split(MARKS[1])
+        target.write_text(f"{before}{MARKS[0]}\n{table(judged, old)}\n{MARKS[1]}{after}", "utf-8")
 
 
 if __name__ == "__main__":

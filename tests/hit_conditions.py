@@ -40,18 +40,18 @@ def told(hits, coder, Q, stored, rows):
 class Bench:
     """An encoder with its codes in an index."""
 
-    def __init__(self, X, kind, n_bits, seed, n_items=N_ITEMS, fit_on=None, cut=None):
+    def __init__(self, X, kind, n_bits, seed, n_items=N_ITEMS, fit_on=None, cut=None, cells=None):
         self.stored, self.Q = drawn(X, seed, n_items)
         encoder = ENCODERS[kind](n_bits, 1000 * seed + n_bits)
         encoder.fit(self.stored if fit_on is None else fit_on)
         self.encoder = encoder.truncated(cut) if cut else encoder
         self.coder = getattr(self.encoder, "coder_", self.encoder)
-        self.index = bilsh.Index(self.coder.encode(self.stored), self.encoder)
+        self.index = bilsh.Index(self.coder.encode(self.stored), self.encoder, cells=cells)
 
-    def ask(self, mode, k=10, Q=None, where=None, stored=None):
+    def ask(self, mode, k=10, Q=None, where=None, stored=None, recall=None):
         Q = self.Q if Q is None else Q
         stored = self.stored if stored is None else stored
-        hits = self.index.search(Q, k=k, mode=mode, where=where)
+        hits = self.index.search(Q, k=k, mode=mode, where=where, recall=recall)
         return told(hits, self.coder, Q, stored, hits.ids)
 
 
@@ -69,6 +69,18 @@ def progressive(X, labels, kind, seed):
 def fifty(X, labels, kind, seed):
     bench = Bench(X, kind, 256, seed)
     return [bench.ask(mode, k=50) for mode in MODES]
+
+
+def celled(filtered):
+    """Through cells at a promised recall of .9, so that not all that is near was read; with a filter or without."""
+
+    def run(X, labels, kind, seed):
+        bench = Bench(X, kind, 256, seed, cells=int(len(X) ** 0.5))
+        n = len(bench.stored)
+        where = np.random.default_rng(seed).choice(n, n // 4, replace=False) if filtered else None
+        return [bench.ask(mode, where=where, recall=0.9) for mode in ("progressive", "auto")]
+
+    return run
 
 
 def random_filter(X, labels, kind, seed):
@@ -185,6 +197,8 @@ CONDITIONS = {
     "rank 50": fifty,
     "filter: 500 of 10,000 at random": random_filter,
     "filter: one class": class_filter,
+    "cells, recall 0.9 (progressive), default": celled(False),
+    "cells, recall 0.9, filter: a quarter (progressive), default": celled(True),
     "12 items": small(12),
     "30 items": small(30),
     "100 items": small(100),

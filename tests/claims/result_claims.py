@@ -3,6 +3,7 @@
 import re
 from functools import cache
 
+import pytest
 from claim import ROOT, Claim
 
 import bilsh
@@ -107,6 +108,32 @@ def chosen_for_digits():
     return [judged.angle, judged.kernel, judged.below]
 
 
+@cache
+def descriptors():
+    """Numbers and precisions of plain descriptors; photographs lie in BILSH_DATA."""
+    tool = pytest.importorskip("descriptor_precision")
+    if not (tool.DATA / "flickr").is_dir():
+        pytest.skip("photographs are not here")
+    return {name: [numbers, *told] for name, numbers, _, told in tool.measured(vlad=False)}
+
+
+def descriptor(name):
+    pattern = rf"\| {name} \| ([\d,]+) \| [\d.]+ \| (.*?) \|\n"
+    return Claim(PAGE, pattern, lambda: descriptors()[name], tolerance=0.02, slow=True)
+
+
+def recall_against_bits():
+    """Rows of the table about MNIST: recall@10 of angle and kernel codes, by distance, by scores, re-ranked."""
+    X = datasets.mnist().X.reshape(70_000, -1)
+    points = bilsh.bits_curve(X, until=0.9, by="reranked", times=False).points
+    rows = []
+    for n_bits in sorted({point.n_bits for point in points}):
+        both = {point.encoder: point.at_10 for point in points if point.n_bits == n_bits}
+        told = [[one.hamming, one.asymmetric, one.reranked] for one in (both["angle"], both["kernel"])]
+        rows += [n_bits, n_bits // 8, *told[0], *told[1]]
+    return rows
+
+
 TABLES = {"variants": variants_table, "copies": copies_table, "peers": peers_table}
 """Tables of the accuracy page, each compared cell by cell."""
 
@@ -123,6 +150,8 @@ CLAIMS = [
         tolerance=0.01,
         slow=True,
     ),
+    Claim(PAGE, r"\| (64 \| 8 \| .*?) \|\n\nThe lengths", recall_against_bits, tolerance=0.02, slow=True),
+    *map(descriptor, ("hog-color", "hog, side 64", "hog, side 128", "pixels")),
     Claim(
         PAGE,
         r"\| digits \| 1,797 x 64 \| 1,024 \| (\.\d+) \| (\.\d+) \| kernel \| (\.\d+) \|",
