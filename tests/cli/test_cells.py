@@ -1,9 +1,15 @@
 """index, search --recall, graph and duplicates, as typed."""
 
+import signal
+import subprocess
+import time
+
 import numpy as np
 import pytest
 
-from cli.program import answer, bilsh
+from bilsh import Store
+from cli.program import COMMAND, answer, bilsh, plain
+from support import clustered_codes
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +51,60 @@ def test_joins_from_the_command_line(place):
     assert "exists already" in bilsh("graph", store, "-o", place / "graph.npz", code=1).stderr
     bilsh("graph", store, "-o", place / "graph.npz", "--force", "--recall", "0.9")
     assert "either --within" in bilsh("duplicates", store, "-o", place / "other.npz", code=2).stderr
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A store of 25,000 codes, for which each of the commands takes a while."""
+    with Store.create(tmp_path / "store", n_bits=256) as store:
+        store.add_codes(clustered_codes(25_000, 32, 0, n_groups=300))
+    return tmp_path
+
+
+def killed(folder, arguments, caught):
+    """Run a command and kill it as soon as `caught()`."""
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=plain(),
+    )
+    while process.poll() is None and not caught():
+        time.sleep(0.001)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "command", [("graph", "-k", 3), ("duplicates", "--within", 25)], ids=["graph", "pairs"]
+)
+def test_joins_that_were_killed_go_on(large, command):
+    bilsh("index", "store", "--cells", 200, cwd=large)
+    whole = answer(command[0], "store", *command[1:], "-o", "whole.npz", cwd=large)
+    arguments = (command[0], "store", *command[1:], "-o", "again.npz")
+    done = 0
+    for _ in range(2):
+        before = done
+        killed(large, arguments, lambda: len(list((large / "again.npz.parts").glob("0*.npz"))) > before)
+        assert not (large / "again.npz").exists()
+        done = len(list((large / "again.npz.parts").glob("0*.npz")))
+    told = answer(*arguments, cwd=large)
+    assert told.pop("resumed_at") == done > 1
+    with np.load(large / "whole.npz") as one, np.load(large / "again.npz") as other:
+        assert sorted(one.files) == sorted(other.files)
+        assert all(np.array_equal(one[name], other[name]) for name in one.files)
+    assert not (large / "again.npz.parts").exists()
+
+
+def test_an_index_that_was_killed_is_made_again(large):
+    before = answer("info", "store", cwd=large)
+    files = set((large / "store").iterdir())
+    killed(large, ("index", "store", "--cells", 200), lambda: set((large / "store").iterdir()) - files)
+    bilsh("verify", "store", cwd=large)
+    after = answer("info", "store", cwd=large)
+    assert (after["items"], after["cells"], after["version"]) == (before["items"], 0, before["version"])
+    assert answer("index", "store", "--cells", 200, cwd=large)["cells"] == 200
+    bilsh("verify", "store", cwd=large)
+    assert answer("info", "store", cwd=large)["items"] == 25_000

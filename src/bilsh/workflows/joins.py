@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,6 @@ def graph(
     view = store._view()
     blocks = blocks_of(view.segments, ITEMS)
     request = Request(k + 1, mode="progressive", recall=recall, n_jobs=jobs)
-    parts = Parts(output, _job(store, what="graph", k=k, recall=recall), overwrite=overwrite)
     notes: dict[str, None] = {}
 
     def part(number: int) -> Columns:
@@ -98,8 +98,9 @@ def graph(
             "distances": np.asarray(others.distances, dtype=np.int32).reshape(len(ids), k),
         }
 
-    begun = parts.make(len(blocks), part, _counted(progress, "neighbours"))
-    return Joined(parts.finish(), begun, tuple(notes)[:5])
+    job = _job(store, what="graph", k=k, recall=recall)
+    rows, begun = _in_parts(output, job, len(blocks), part, _counted(progress, "neighbours"), overwrite)
+    return Joined(rows, begun, tuple(notes)[:5])
 
 
 def duplicates(
@@ -141,14 +142,16 @@ def duplicates(
     segments = view.segments
     blocks = blocks_of(segments)
     count = -(-len(blocks) // BLOCKS)
-    parts = Parts(output, _job(store, what="duplicates", radius=radius), overwrite=overwrite)
-    reach = [radii(segment) for segment in segments]
     wide = radius
+
+    @cache
+    def reach() -> list[Any]:
+        return [radii(segment) for segment in segments]
 
     def part(number: int) -> Columns:
         found: list[Any] = []
         for block in blocks[number * BLOCKS : (number + 1) * BLOCKS]:
-            found += pairs_of_block(segments, block, wide, reach, jobs)
+            found += pairs_of_block(segments, block, wide, reach(), jobs)
         nothing = np.empty(0, dtype=np.int64)
         found.append((nothing, nothing, nothing.astype(np.int32)))
         a, b, far = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -156,8 +159,9 @@ def duplicates(
         one, other = (_plain(view.names(ids[order])) for ids in (a, b))
         return {"a": one, "b": other, "distances": far[order]}
 
-    begun = parts.make(count, part, _counted(progress, "rows compared"))
-    return Joined(parts.finish(), begun, radius=radius)
+    job = _job(store, what="duplicates", radius=radius)
+    rows, begun = _in_parts(output, job, count, part, _counted(progress, "rows compared"), overwrite)
+    return Joined(rows, begun, radius=radius)
 
 
 def radius_for(coder: Any, similarity: float, confidence: float) -> int:
@@ -175,6 +179,20 @@ def radius_for(coder: Any, similarity: float, confidence: float) -> int:
             "confidence."
         )
     return int(good[-1])
+
+
+def _in_parts(
+    output: Path,
+    job: dict[str, Any],
+    count: int,
+    part: Callable[[int], Columns],
+    progress: Callable[[int, int], None] | None,
+    overwrite: bool,
+) -> tuple[int, int]:
+    """Write an output part by part; return its rows, and at which part the run began."""
+    parts = Parts(output, job, overwrite=overwrite)
+    begun = parts.make(count, part, progress)
+    return parts.finish(), begun
 
 
 def _job(store: Store, **settings: Any) -> dict[str, Any]:
