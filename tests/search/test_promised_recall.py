@@ -1,8 +1,8 @@
 """Promised recalls on data: 2,000 new queries each, with few and many cells, deletions and new rows. Seeds are fixed.
 
-The difference of measured and promised recall has a standard error of .0025 to .0045, half of its square from the trial:
-0.01 below the target is two to four of them, so that a promise that is just kept fails a test at a new seed about once in
-a hundred times. Whether the promise is biased, which these cannot tell: test_promise.py.
+The difference of measured and promised recall has a standard error of .0025 to .0045, half of its square from the
+trial: 0.01 below the target is two to four of them, so that a promise that is just kept fails a test at a new seed
+about once in a hundred times. Whether the promise is biased, which these cannot tell: test_promise.py.
 """
 
 import numpy as np
