@@ -4,6 +4,8 @@ Models for text ship their embeddings as packed bits (`ubinary`): bit r is [valu
 them highest, as numpy.packbits has it. Here a random rotation of clustered vectors stands in for the model.
 """
 
+import json
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,22 @@ def test_they_go_out_as_they_came_in(place, packing):
             )
         for name in ("out.encoder", "out.export.json", "out.ids.txt"):
             (place / name).unlink(missing_ok=True)
+
+
+def test_in_cells_they_are_found_as_promised_and_go_out_under_their_names(place, values):
+    run("import", "bits.npy", "-o", "store", "--ids", "ids.txt", "--highest-first", cwd=place)
+    assert "2,000 items in 40 cells" in run("index", "store", "--cells", 40, cwd=place).stdout
+    told = answer("search", "store", "--query", "question_bits.npy", "-k", 5, "--recall", 0.9, cwd=place)
+    assert (told["promise"]["target"], told["promise"]["source"]) == (0.9, "items")
+    codes, asked = np.load(place / "bits.npy"), np.load(place / "question_bits.npy")
+    true = [{f"text {i}" for i in row} for row in bilsh.top_k(asked, codes, 5).ids.tolist()]
+    shares = [len(wanted & set(row)) / 5 for wanted, row in zip(true, found(told), strict=True)]
+    assert np.mean(shares) > 0.75  # 100 neighbours of 20 questions: four errors below .9
+    run("export", "store", "--to", "npy", "-o", "out.npy", cwd=place)
+    names = [json.loads(line) for line in (place / "out.ids.txt").read_text().splitlines()]
+    rows = [int(name.removeprefix("text ")) for name in names]
+    np.testing.assert_array_equal(np.load(place / "out.npy"), codes[rows])
+    assert sorted(rows) == list(range(N))
 
 
 def test_codes_of_another_origin_do_not_mix(place, values):

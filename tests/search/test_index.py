@@ -360,6 +360,26 @@ def test_foreign_codes_may_have_any_order():
     np.testing.assert_array_equal(exact.distances, bilsh.top_k(queries, codes, 1).distances)
 
 
+def test_bit_planes_of_images_lose_no_neighbours():
+    """The lowest plane, which is noise, lies first: prefixes of codes as they lie lose many neighbours."""
+    rng = np.random.default_rng(0)
+    images = np.kron(np.concatenate([np.roll(DIGITS, shift, axis=2) for shift in range(4)]), np.ones((3, 3)))
+    images = np.clip(15 * images + rng.normal(0, 6, images.shape), 0, 255).astype(np.uint8)
+    images = images.reshape(len(images), -1)[rng.permutation(len(images))]
+    codes = np.hstack([np.packbits(images >> plane & 1, axis=1) for plane in range(8)])
+    codes, queries = codes[:7000], codes[7000:7150]
+    reach = np.sort(bilsh.hamming(queries, codes), axis=1)[:, 9:10]
+
+    def found(index, **settings):
+        return (index.search(codes=queries, k=10, **settings).distances <= reach).mean()
+
+    index = bilsh.Index(codes, cells=80)
+    for asked in ({}, {"mode": "progressive"}, {"recall": 1}):
+        assert found(index, **asked) >= 0.99
+    assert found(index, recall=0.9) >= 0.9 - 0.03  # 150 queries, four errors of the mean
+    assert found(Parts([Part(codes, np.arange(7000))], codes.shape[1]), mode="progressive") < 0.9
+
+
 @pytest.mark.parametrize(
     "settings", [{}, {"mode": "hamming"}, {"radius": 60}, {"k": 3, "rerank": True}], ids=str
 )
