@@ -1,5 +1,6 @@
 """How the documentation is built (``make docs``): warnings are errors, and no page loads anything from a network."""
 
+import re
 from importlib.metadata import version as installed
 
 project = "bilsh"
@@ -23,6 +24,7 @@ myst_heading_anchors = 3
 # Style sheet and fonts lie beside the pages; the extension brings KaTeX itself along.
 katex_css_path = "katex/katex.min.css"
 
+templates_path = ["_templates"]
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -53,3 +55,23 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+
+GIVEN = {f"bilsh.{name}" for name in ("Estimate", "Matches", "Neighbors", "Store")}
+"""Classes that nobody calls: their objects are given."""
+
+
+def skip_foreign(app, what, name, obj, skip, options):
+    """Leave out what a class inherits from elsewhere, as estimators do."""
+    function = getattr(obj, "fget", None) or getattr(obj, "__func__", obj)
+    return skip or not (getattr(function, "__module__", None) or "bilsh").startswith("bilsh")
+
+
+def signature_of(app, what, name, obj, options, signature, returned):
+    """Show how a class is called where somebody calls it, and no arguments that are for tests."""
+    return "" if name in GIVEN else re.sub(r", _\w+=[^,)]*", "", signature or ""), returned
+
+
+def setup(app):
+    """Register both."""
+    app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-signature", signature_of)

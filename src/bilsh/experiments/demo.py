@@ -134,7 +134,8 @@ def picture(rows: Sequence[Row], path: Path) -> None:
         (panels[0, 1], "recall", f"recall@{RECALL_AT}"),
     ):
         lengths = sorted({row.n_bits for row in rows})
-        axes.set(xscale="log", xlabel="bits", ylabel=label, ylim=(0, 1))
+        least = min(getattr(row, value) for row in rows)
+        axes.set(xscale="log", xlabel="bits", ylabel=label, ylim=(max(0.0, least - 0.05), 1))
         axes.set_xlim(0.9 * lengths[0], 5 * lengths[-1])
         axes.set_xticks(lengths, [f"{n_bits:,}" for n_bits in lengths])
         axes.minorticks_off()
