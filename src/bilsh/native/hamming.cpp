@@ -28,10 +28,31 @@ void in_batches(const Kernels& kernels, const Queries& queries, std::size_t at_m
 }
 
 // Calls close(query, row, distance) for every living row whose distance is at most limit(query), which only `close`
-// changes.
+// changes. Here for one query and rows in one piece, which are chosen from while they are counted.
+template <class Limit, class Close>
+void scan_one(const Kernels& kernels, const Queries& queries, const CodeSet& set, std::size_t row, std::size_t row_end,
+              std::size_t query, const Limit& limit, const Close& close) {
+    const std::size_t most = std::min(rows_per_block(queries.bytes, 4096), row_end - row);
+    const std::unique_ptr<std::uint32_t[]> at(new std::uint32_t[most]);
+    const std::unique_ptr<std::int32_t[]> distances(new std::int32_t[most]);
+    // While little is known much is close, so the limit is asked again soon.
+    for (std::size_t n = 64; row < row_end; row += n, n = std::min(2 * n, most)) {
+        poll();
+        n = std::min({n, most, row_end - row});
+        const std::size_t found =
+            kernels.hamming.near(set.slabs[0].data + row * queries.bytes, queries.bytes, n, queries.at(query),
+                                 queries.bytes, limit(query), at.get(), distances.get());
+        for (std::size_t i = 0; i < found; ++i)
+            if (set.is_alive(row + at[i])) close(query, row + at[i], distances[i]);
+    }
+}
+
+// The same for some queries and any slabs.
 template <class Limit, class Close>
 void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row, std::size_t row_end,
           std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
+    if (query_end - query == 1 && set.slabs.size() == 1)
+        return scan_one(kernels, queries.plain(), set, row, row_end, query, limit, close);
     const std::size_t block = queries.rows();
     const std::unique_ptr<std::uint32_t[]> chosen(new std::uint32_t[std::min(block, row_end - row)]);
     std::vector<std::int32_t> limits;  // side by side: those who keep the hits are far apart

@@ -119,13 +119,29 @@ size_t select(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
     return found;
 }
 
+size_t near(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* query, size_t n_bytes, int32_t limit,
+            uint32_t* at, int32_t* distances) {
+    constexpr size_t strip = 256;  // whose distances stay in the first-level cache, and memory is not kept waiting
+    int32_t values[strip];
+    size_t found = 0;
+    for (size_t r = 0; r < n_rows; r += strip) {
+        const size_t n = n_rows - r < strip ? n_rows - r : strip;
+        tile(rows + r * row_stride, row_stride, n, query, 0, 1, n_bytes, values, 0, false);
+        for (size_t end = found + select(values, n, limit, at + found); found < end; ++found) {
+            distances[found] = values[at[found]];
+            at[found] += static_cast<uint32_t>(r);
+        }
+    }
+    return found;
+}
+
 }  // namespace
 
 extern const HammingKernels hamming_kernels;
 #if defined(BILSH_PACKED)
-const HammingKernels hamming_kernels = {tile, packed_layout, pack, lay, tile_packed, gather, select};
+const HammingKernels hamming_kernels = {tile, packed_layout, pack, lay, tile_packed, near, gather, select};
 #else
-const HammingKernels hamming_kernels = {tile, {0, 1, 1, 0, 0, 0}, nullptr, nullptr, nullptr, gather, select};
+const HammingKernels hamming_kernels = {tile, {0, 1, 1, 0, 0, 0}, nullptr, nullptr, nullptr, near, gather, select};
 #endif
 
 }  // namespace bilsh::BILSH_LEVEL

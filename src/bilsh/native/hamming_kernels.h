@@ -49,6 +49,10 @@ struct HammingKernels {
     void (*tile_packed)(const std::uint8_t* packed, std::size_t n_rows, const std::uint8_t* queries,
                         std::size_t query_stride, std::size_t n_queries, std::size_t n_bytes, std::int32_t* out,
                         std::size_t out_stride, bool add);
+    // Writes the ascending positions of rows whose distance to the query is at most `limit`, and the distances, and
+    // returns how many; there is room for n_rows of both.
+    std::size_t (*near)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, const std::uint8_t* query,
+                        std::size_t n_bytes, std::int32_t limit, std::uint32_t* at, std::int32_t* distances);
     // out[i] += distance of row index[i] and the query.
     void (*gather)(const std::uint8_t* rows, std::size_t row_stride, const std::uint32_t* index, std::size_t n,
                    const std::uint8_t* query, std::size_t n_bytes, std::int32_t* out);

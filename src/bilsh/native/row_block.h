@@ -83,7 +83,7 @@ public:
     // begin.
     std::size_t rows() const {
         if (expands_) return 512;
-        if (!packs(queries_.n)) return rows_per_block(queries_.bytes, queries_.n == 1 ? 4096 : 1024);
+        if (!packs(queries_.n)) return rows_per_block(queries_.bytes);
         return std::max(layout_.panel_rows, rows_per_block(queries_.bytes * 4 * layout_.growth));
     }
     std::size_t together() const {
@@ -93,6 +93,7 @@ public:
     bool packs(std::size_t n_queries) const { return !expands_ && layout_.rows != 0 && n_queries >= worth_packing; }
     // Long codes are packed a panel at a time, and all queries that go together meet it.
     bool panels() const { return packs(queries_.n) && queries_.bytes > layout_.panel_bytes; }
+    const Queries& plain() const { return queries_; }
     std::size_t unit() const { return expands_ ? product_queries : group; }
 
 private:
