@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "blocks.h"
 #include "encode.h"
 #include "kernels.h"
 #include "threads.h"
@@ -14,6 +15,7 @@ constexpr uint32_t sign_bit = 0x80000000u;
 constexpr std::size_t projected_bytes = std::size_t{3} << 19;  // of stage 1's result for a block of rows: stays in L2
 constexpr std::size_t cached_bytes = std::size_t{3} << 19;     // of the items that pass stage 1 together
 constexpr std::size_t tile_bytes = std::size_t{3} << 20;       // of items side by side, beyond which they leave L2
+constexpr std::size_t first_cache = std::size_t{1} << 15;      // bytes
 constexpr std::size_t pairs_at_once = 48;
 constexpr double nanoseconds_per_product = 0.03;
 constexpr std::size_t shared_bytes = std::size_t{1} << 24;  // of tiles that all threads work on
@@ -216,9 +218,13 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
         const std::size_t row = block * rows_at_once, row_end = std::min(row + rows_at_once, first_rows_);
         const std::size_t rows = row_end - row;
         float* projected = workspace().projected.floats(n * rows * stride);
-        for (std::size_t t = 0; t < n; ++t)
+        for (std::size_t t = 0; t < n; ++t) {
+            // Its columns are read a few at a time, which memory does not like.
+            if (size * sizeof(float) > first_cache)
+                touch(reinterpret_cast<const uint8_t*>(matrices + t * size), size * sizeof(float));
             kernels.multiply(first_row_.data() + row, rows, matrices + t * size, second_dim_, second_dim_, first_dim_,
                              projected + t * rows * stride, stride, false);
+        }
         if (grid) {
             std::vector<const float*> pointers(rows);
             for (std::size_t t = 0; t < n; ++t) {

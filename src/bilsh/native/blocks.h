@@ -25,7 +25,8 @@ inline std::size_t rows_per_block(std::size_t bytes, std::size_t most = 1024) {
     return std::clamp<std::size_t>(block_bytes / std::max<std::size_t>(bytes, 1), 64, most) / 32 * 32;
 }
 
-// Packing reads many rows at once, which memory does not like: they come to the cache as they lie before.
+// Packing reads many rows at once, which memory does not like: they come to the cache as they lie before. (So do items
+// whose columns are read.)
 inline void touch(const std::uint8_t* data, std::size_t n) {
     for (std::size_t i = 0; i < n; i += 64) static_cast<void>(*static_cast<const volatile std::uint8_t*>(data + i));
 }
