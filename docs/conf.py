@@ -68,7 +68,9 @@ def skip_foreign(app, what, name, obj, skip, options):
 
 def signature_of(app, what, name, obj, options, signature, returned):
     """Show how a class is called where somebody calls it, and no arguments that are for tests."""
-    return "" if name in GIVEN else re.sub(r", _\w+=[^,)]*", "", signature or ""), returned
+    if name in GIVEN:
+        return "", None
+    return (re.sub(r", _\w+=[^,)]*", "", signature), returned) if signature else None
 
 
 def setup(app):
