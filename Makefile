@@ -45,9 +45,9 @@ format-native: $(VENV)/.deps
 types: setup
 	$(BIN)/mypy
 
-# A process per core; each takes whole files, whose fixtures are made once.
+# A process per core, and one thread in each for BLAS and FAISS; it takes whole files, whose fixtures are made once.
 tests: setup
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 # The same, and which lines no test reaches; slower.
 coverage: setup
