@@ -71,8 +71,24 @@ def test_pictures_come_from_arrays_mappings_functions_and_folders(tmp_path):
         assert shown._repr_html_().count("data:image/webp;base64,") == 6
         assert repr(shown) == repr(hits)
     assert hits.show(X[:0])._repr_html_().count("<img") == 0
+    page = hits.show(X)._repr_html_()
+    assert page.count("<svg") == 6
+    assert f"<strong>{hits.similarity[1, 2]:.2f}</strong>" in page
     (tmp_path / "0").write_bytes(cv2.imencode(".png", photos[0])[1].tobytes())
     assert hits.show(tmp_path)._repr_html_().count("<img") == int((hits.ids == 0).sum())
+
+
+def test_bytes_that_stay_low_are_drawn_as_numbers():
+    import cv2
+
+    from bilsh.search.notebook import _as_webp
+
+    digit = np.zeros((8, 8), dtype=np.uint8)
+    digit[2:6, 3] = 16
+    drawn = cv2.imdecode(np.frombuffer(_as_webp(digit), np.uint8), cv2.IMREAD_GRAYSCALE)
+    assert (drawn.min(), drawn.max()) == (0, 255)
+    gray = np.full((8, 8), 200, dtype=np.uint8)
+    assert cv2.imdecode(np.frombuffer(_as_webp(gray), np.uint8), cv2.IMREAD_GRAYSCALE).min() > 190
 
 
 def test_names_need_a_mapping_or_a_folder(store):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 QUERIES, HITS = 5, 10
 """Queries and hits that a table shows."""
 
-SIDE = 96
+SIDE = 84
+LOWEST_WHITE = 64
 _SOFT = "color:color-mix(in srgb,currentColor 60%,transparent)"
 _CELL = "text-align:right;padding:2px 8px;font-variant-numeric:tabular-nums"
 
@@ -50,8 +51,8 @@ def facts_html(title: str, facts: Sequence[tuple[str, object]]) -> str:
     )
 
 
-def whisker(hit: Hit, low: float) -> str:
-    """Draw similarity and interval on an axis from `low` to 1."""
+def whisker(hit: Hit, low: float, width: int = 120) -> str:
+    """Draw similarity and interval on an axis from `low` to 1, so many pixels wide."""
     if hit.similarity is None or hit.interval is None:
         return ""
 
@@ -60,7 +61,7 @@ def whisker(hit: Hit, low: float) -> str:
 
     start, stop = (at(end) for end in hit.interval)
     return (
-        '<svg width="120" height="12" viewBox="0 0 120 12" role="img" aria-label="interval" '
+        f'<svg width="{width}" height="12" viewBox="0 0 120 12" role="img" aria-label="interval" '
         'style="vertical-align:middle;color:inherit" stroke="currentColor">'
         '<line x1="0" x2="120" y1="6" y2="6" stroke-opacity=".25"/>'
         f'<line x1="{start}" x2="{max(stop, start + 1)}" y1="6" y2="6" stroke-width="2"/>'
@@ -90,34 +91,65 @@ def hits_text(title: str, found: Neighbors | Matches) -> str:
     return "\n".join(lines)
 
 
-def hits_html(found: Neighbors | Matches, title: str, pictures: Pictures | None = None) -> str:
+def _first(found: Neighbors | Matches) -> tuple[list[list[Hit]], float, str]:
+    """The first hits of the first queries, where their common axis begins, and how many are left out."""
+    everything = [found.hits(query) for query in range(min(len(found), QUERIES))]
+    shown = [hits[:HITS] for hits in everything]
+    low = min((hit.interval[0] for hits in shown for hit in hits if hit.interval is not None), default=0.0)
+    whole = len(found) == len(shown) and shown == everything
+    more = "" if whole else f"; the first {len(shown)} queries, {HITS} hits each"
+    return shown, min(low, 0.0) if low > -1 else -1.0, more
+
+
+def hits_html(found: Neighbors | Matches, title: str) -> str:
     """Return the first hits of the first queries as a table."""
-    shown = [found.hits(query) for query in range(min(len(found), QUERIES))]
-    kept = [hit for hits in shown for hit in hits[:HITS]]
-    low = min((hit.interval[0] for hit in kept if hit.interval is not None), default=0.0)
-    low = min(low, 0.0) if low > -1 else -1.0
-    exact = any(hit.exact is not None for hit in kept)
-    head = ["query", "rank", *(["picture"] if pictures else []), "id", "bits"]
+    shown, low, more = _first(found)
+    exact = any(hit.exact is not None for hits in shown for hit in hits)
+    head = ["query", "rank", "id", "bits"]
     head += [escape(found.quantity), f"{found.confidence:.0%} interval", ""] if found.quantity else []
     head += ["exact distance"] if exact else []
     rows = []
     for query, hits in enumerate(shown):
-        for rank, hit in enumerate(hits[:HITS], 1):
-            row = [str(query) if rank == 1 else "", str(rank)]
-            row += [pictures.image(hit.id)] if pictures else []
-            row += [escape(str(hit.id)), f"{hit.distance:,}"]
+        for rank, hit in enumerate(hits, 1):
+            row = [str(query) if rank == 1 else "", str(rank), escape(str(hit.id)), f"{hit.distance:,}"]
             if found.quantity and hit.interval is not None and hit.similarity is not None:
                 ends = " – ".join(f"{end:.3f}" for end in hit.interval)
                 row += [f"<strong>{hit.similarity:.3f}</strong>", ends, whisker(hit, low)]
             row += ["" if hit.exact is None else f"{hit.exact:.4g}"] if exact else []
             rows.append(row)
-    left = len(found) - len(shown)
-    more = (
-        f"; the first {len(shown)} queries, {HITS} hits each"
-        if left or len(kept) < sum(map(len, shown))
-        else ""
-    )
     return table_html(head, rows, title + more)
+
+
+def pictures_html(found: Neighbors | Matches, pictures: Pictures) -> str:
+    """Return a strip of pictures for each of the first queries, what is known of each hit below it."""
+    shown, low, more = _first(found)
+    strips = "".join(
+        f'<div style="{_SOFT};margin-top:8px">query {query}</div>'
+        '<div style="display:flex;flex-wrap:wrap;gap:8px">'
+        + "".join(_card(hit, pictures.image(hit.id), low) for hit in hits)
+        + "</div>"
+        for query, hits in enumerate(shown)
+    )
+    what = f", {found.quantity} and {found.confidence:.0%} interval" if found.quantity else ", differing bits"
+    return (
+        f'<div style="color:inherit"><div style="{_SOFT}">{escape("hits" + what + more)}</div>{strips}</div>'
+    )
+
+
+def _card(hit: Hit, image: str, low: float) -> str:
+    name = escape(str(hit.id))
+    if hit.similarity is None or hit.interval is None:
+        value, ends = f"{hit.distance:,} bits", ""
+    else:
+        value, ends = f"{hit.similarity:.2f}", " – ".join(f"{end:.2f}" for end in hit.interval)
+    box = image or f'<div style="width:{SIDE}px;height:{SIDE}px"></div>'
+    return (
+        f'<div style="width:{SIDE}px;line-height:1.3;font-variant-numeric:tabular-nums">{box}'
+        f'<div><strong>{value}</strong> <small style="{_SOFT};white-space:nowrap">{ends}</small></div>'
+        f"{whisker(hit, low, SIDE)}"
+        f'<div title="{name}" style="{_SOFT};overflow:hidden;text-overflow:ellipsis;white-space:nowrap">{name}</div>'
+        "</div>"
+    )
 
 
 def explanation_html(told: Explanation) -> str:
@@ -184,20 +216,21 @@ def _as_webp(found: Any) -> bytes | None:
     array = np.asarray(found)
     if array.ndim == 3 and array.shape[2] == 3 and array.dtype == np.uint8:
         return webp(array[..., ::-1])
-    if array.ndim == 2 and array.dtype == np.uint8:
+    # Gray values reach high; bytes that stay low are numbers, such as digits of 0 to 16, and would be all black.
+    if array.ndim == 2 and array.dtype == np.uint8 and array.max(initial=0) >= LOWEST_WHITE:
         return webp(array)
     return heat_map(array, SIDE)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Hits with pictures: a table in notebooks, text elsewhere."""
+    """Hits with pictures: strips of them in notebooks, text elsewhere."""
 
     found: Any
     pictures: Pictures
 
     def _repr_html_(self) -> str:
-        return hits_html(self.found, "hits", self.pictures)
+        return pictures_html(self.found, self.pictures)
 
     def __repr__(self) -> str:
         return repr(self.found)
