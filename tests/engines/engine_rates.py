@@ -1,6 +1,7 @@
 """Run by `make bench-engines`: load and query times of every engine, plans held against real runs, 1 and 2 workers.
 
-Usage: engine_rates.py [ITEMS]. Prints tables for docs/scale.md; takes some minutes.
+Usage: engine_rates.py [ITEMS [POWER]]. Prints tables for docs/scale.md; takes some minutes. Plans are held
+against runs of 10^5 to 10^POWER items, by default 7.
 """
 
 import multiprocessing
@@ -8,27 +9,17 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from engine_servers import milvus_server, postgres_folder, postgres_server
 
 import bilsh
-from bilsh import distributed, engines
+from bilsh import distributed
 from bilsh.workflows import planning
 
 
-def one(address, codes, asked):
-    with engines.create(address, n_bits=8 * codes.shape[1]) as there:
-        load = planning._loaded(there, codes)
-        query = planning._quickest(partial(there.search, codes=asked[:1], k=10, mode="hamming"))
-        able = there.capabilities
-    return f"{able.engine} {able.version}", load, query
-
-
 def engines_table(rows):
-    codes, asked = planning.sample_codes(rows, 4096)
     print(f"| engine | load of {rows:,} codes of 4,096 bits | per second | exact query |\n|---|---|---|---|")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -37,37 +28,33 @@ def engines_table(rows):
         milvus_server(Path(folder) / "milvus") as milvus,
     ):
         for address in (
-            f"{folder}/store", f"faiss:{folder}/faiss", f"lance:{folder}/lance",
+            f"store:{folder}", f"faiss:{folder}", f"lance:{folder}",
             f"{postgres}&table=stock&extension=none", f"{postgres}&table=pgvector&extension=vector",
             f"{milvus}/codes",
         ):  # fmt: skip
-            name, load, query = one(address, codes, asked)
-            print(f"| {name} | {load:.1f} s | {rows / load:,.0f} | {1e3 * query:.0f} ms |", flush=True)
+            seen = planning.fill(address, rows, 4096, 0.95)
+            print(
+                f"| {seen.engine} {seen.version} | {seen.load:.1f} s | {rows / seen.load:,.0f} | "
+                f"{1e3 * seen.query:.0f} ms |",
+                flush=True,
+            )
 
 
-def plans_table(cases):
+def plans_table(schemes, n_bits, sizes):
     print("\n| engine | items | bits | quantity | planned | seen | ratio |\n|---|---|---|---|---|---|---|")
-    for scheme, n_bits, items in cases:
+    for scheme in schemes:
         with tempfile.TemporaryDirectory() as folder:
             rates = planning.measure(f"{scheme}:{folder}", n_bits, 0.95)
-            place = f"{folder}/codes" if scheme == "store" else f"{scheme}:{folder}/codes"
-            for rows in items:
-                codes, asked = planning.sample_codes(rows, n_bits)
-                _, load, query = one(place, codes, asked)
-                disk = planning._bytes_in(Path(folder))
-                for what, planned, seen in (
-                    ("load", rates.load.at(rows), load),
-                    ("query", rates.query.at(rows), query),
-                    ("disk", rates.disk.at(rows), disk),
-                ):
-                    print(
-                        f"| {rates.engine} | {rows:,} | {n_bits:,} | {what} | {planned:.4g} | {seen:.4g} | "
-                        f"{planned / seen:.2f} |",
-                        flush=True,
-                    )
-                place += "x"
-                for file in sorted(Path(folder).rglob("*"), reverse=True):
-                    file.unlink() if file.is_file() else file.rmdir()
+            for rows in sizes:
+                seen = planning.fill(f"{scheme}:{folder}", rows, n_bits, 0.95)
+                for what in ("load", "query", "recall_query", "disk"):
+                    if getattr(seen, what) is not None:
+                        planned, was = getattr(rates, what).at(rows), getattr(seen, what)
+                        print(
+                            f"| {rates.engine} | {rows:,} | {n_bits:,} | {what} | {planned:.4g} | {was:.4g} | "
+                            f"{planned / was:.2f} |",
+                            flush=True,
+                        )
 
 
 def workers_table(rows=60_000):
@@ -88,4 +75,5 @@ def workers_table(rows=60_000):
 if __name__ == "__main__":
     engines_table(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
     workers_table()
-    plans_table([(scheme, 512, (100_000, 1_000_000, 10_000_000)) for scheme in ("faiss", "store")])
+    sizes = [10**power for power in range(5, 1 + (int(sys.argv[2]) if len(sys.argv) > 2 else 7))]
+    plans_table(("store", "faiss", "lance"), 512, sizes)

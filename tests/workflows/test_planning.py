@@ -5,24 +5,30 @@ import pytest
 
 import bilsh
 from bilsh.workflows import planning
-from bilsh.workflows.planning import Line, Rates
+from bilsh.workflows.planning import Growth, Rates
 from cli.program import answer
 
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     monkeypatch.setattr(planning, "SAMPLES", {})
-    monkeypatch.setattr(planning, "SMALL", (64 << 10, 128 << 10))
+    monkeypatch.setattr(planning, "SMALL", (32 << 10, 64 << 10, 128 << 10))
     monkeypatch.setattr(planning, "REPEATS", 1)
+    monkeypatch.setattr(planning, "SPENT", 0.0)
+    monkeypatch.setattr(planning, "TRIES", 2)
     monkeypatch.setattr(planning, "ENCODED", 16)
     monkeypatch.setattr(planning, "cache_folder", lambda: tmp_path / "cache")
 
 
-def test_lines():
-    line = Line.through([10, 20], [3.0, 5.0])
-    assert (line.base, line.slope) == (1.0, 0.2)
-    assert line.at(100) == 21.0
-    assert Line.through([10, 20], [3.0, 2.0]) == Line(0.0, 0.1)
+def test_growth():
+    grown = Growth.through([10, 20, 50], [3.0, 5.0, 7.0])
+    assert [grown.at(items) for items in (10, 15, 20, 35, 50)] == [3.0, 4.0, 5.0, 6.0, 7.0]
+    assert grown.at(450) == pytest.approx(47.0), "beyond, along the line from the smallest to the largest"
+    assert grown.at(5) == pytest.approx(2.0)
+    steep = Growth.through([10, 20, 30], [1.0, 5.0, 6.0])
+    assert steep.at(5) == pytest.approx(0.5), "nothing costs less than nothing"
+    assert Growth.through([10, 20, 30], [3.0, 2.0, 4.0]).values == (3.0, 3.0, 4.0)
+    assert Growth.through([10, 20, 30], [3.0, 2.0, 1.0]).at(60) == pytest.approx(6.0)
 
 
 def test_what_is_measured_is_kept(small, tmp_path):
@@ -38,7 +44,12 @@ def test_what_is_measured_is_kept(small, tmp_path):
 
 
 def test_plans_scale(small):
-    rate = Rates("store", "1", 4096, Line(0, 1e-6), Line(0.001, 1e-8), Line(0, 1e-9), Line(0, 520), 1.0)
+    sizes = np.array([1_000, 10_000, 100_000])
+    lines = [(0, 1e-6), (0.001, 1e-8), (0, 1e-9), (0, 520)]
+    load, query, limited, disk = (
+        Growth.through(sizes.tolist(), base + slope * sizes) for base, slope in lines
+    )
+    rate = Rates("store", "1", 4096, load, query, limited, disk, 1.0)
     made = planning.plan(10**9, [rate], 1000.0, machine_bytes=64 * 2**30, cores=16)
     (need,) = made.needs
     assert need.machines == 8

@@ -1,7 +1,7 @@
 """How much it takes to keep and search so many codes: from rates measured on this machine, and scaling that is stated.
 
-Each engine is filled twice, with a small and a larger sample, and asked. Times and bytes are taken to grow along the
-straight line through both; everything else that is assumed is part of the answer.
+Each engine is filled with three samples, from small to large, and asked. Times and bytes are taken to grow straight
+between and beyond them; everything else that is assumed is part of the answer.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from bilsh.codes import Codes
 from bilsh.datasets.named import cache_folder
@@ -28,34 +29,55 @@ from bilsh.files import replace_file
 from bilsh.types import Progress
 from bilsh.validation import check_integer
 
-SAMPLES = {"store": (96 << 20, 224 << 20), "faiss": (96 << 20, 224 << 20)}
-SMALL = 8 << 20, 24 << 20
-"""Bytes of codes in the two samples: beyond the processor's caches where codes are read at the speed of memory."""
+SAMPLES = dict.fromkeys(("store", "faiss"), (6 << 20, 96 << 20, 224 << 20))
+SAMPLES["lance"] = 6 << 20, 32 << 20, 96 << 20
+SMALL = 1 << 20, 8 << 20, 24 << 20
+"""Bytes of codes in the samples: from within the processor's caches to where codes are read at the speed of memory."""
 
-QUERIES, REPEATS = 3, 5
+FILES = ("store", "faiss", "lance")
+QUERIES = 3
+TRIES, REPEATS, SPENT = 3, 5, 0.2
+"""How often files are filled; how many queries each time, and seconds of them, at least."""
+
 BATCH_BYTES = 4 << 20
 CLUSTER = 50
 ENCODED = 512
-RATES = "rates.json"
+RATES = "plan-rates.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A quantity that grows with the number of items: ``base + slope * items``."""
+class Growth:
+    """A quantity that grows with the number of items, as it was measured at some sizes.
 
-    base: float
-    slope: float
+    Between them it is taken to be straight, and beyond them along the line from the smallest to the largest: a small
+    sample tells what every call costs, a large one what every item does.
+
+    Attributes
+    ----------
+    sizes : tuple of int, ascending
+    values : tuple of float, ascending
+    """
+
+    sizes: tuple[int, ...]
+    values: tuple[float, ...]
 
     @classmethod
-    def through(cls, sizes: Sequence[int], values: Sequence[float]) -> Line:
-        """Line through two measurements; where the smaller took longer by chance, one through the origin."""
-        slope = (values[1] - values[0]) / (sizes[1] - sizes[0])
-        base = values[0] - slope * sizes[0]
-        return cls(base, slope) if slope > 0 and base >= 0 else cls(0.0, values[1] / sizes[1])
+    def through(cls, sizes: Sequence[int], values: Sequence[float]) -> Growth:
+        """Measurements as they are; one that was less than that of fewer items was so by chance."""
+        return cls(tuple(sizes), tuple(np.maximum.accumulate(values).tolist()))
 
     def at(self, items: float) -> float:
         """Value for so many items."""
-        return self.base + self.slope * items
+        sizes, values = self.sizes, self.values
+        if items > sizes[-1]:
+            # Where nothing grew, chance hid it: everything is taken to be the items' own.
+            slope = (values[-1] - values[0]) / (sizes[-1] - sizes[0]) or values[-1] / sizes[-1]
+            return values[-1] + slope * (items - sizes[-1])
+        if items >= sizes[0]:
+            return float(np.interp(items, sizes, values))
+        slope = (values[1] - values[0]) / (sizes[1] - sizes[0])
+        # What is measured cannot cost less than nothing without items.
+        return values[0] - min(slope, values[0] / sizes[0]) * (sizes[0] - items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +88,13 @@ class Rates:
     ----------
     engine, version : str
     bits : int
-    load : Line
+    load : Growth
         Seconds to write and flush.
-    query : Line
+    query : Growth
         Seconds of one exact query, one thread.
-    recall_query : Line or None
+    recall_query : Growth or None
         Of one with the promised recall; None where the engine only answers exactly.
-    disk : Line or None
+    disk : Growth or None
         Bytes on disk; None where they cannot be seen from here.
     resident : float
         Bytes of memory per byte of code that quick answers need.
@@ -81,10 +103,10 @@ class Rates:
     engine: str
     version: str
     bits: int
-    load: Line
-    query: Line
-    recall_query: Line | None
-    disk: Line | None
+    load: Growth
+    query: Growth
+    recall_query: Growth | None
+    disk: Growth | None
     resident: float
 
 
@@ -145,7 +167,7 @@ def sample_codes(rows: int, n_bits: int, seed: int = 0) -> tuple[Codes, Codes]:
 def _made(address: str, n_bits: int) -> Iterator[tuple[Collection, str]]:
     """An empty collection for a measurement, gone afterwards."""
     scheme = Address.of(address).scheme
-    if scheme in ("store", "faiss", "lance"):
+    if scheme in FILES:
         with tempfile.TemporaryDirectory(dir=Address.of(address).rest or None) as folder:
             place = f"{folder}/codes" if scheme == "store" else f"{scheme}:{folder}/codes"
             with create(place, n_bits=n_bits) as there:
@@ -156,7 +178,7 @@ def _made(address: str, n_bits: int) -> Iterator[tuple[Collection, str]]:
 
 
 def measure(address: str, n_bits: int, recall: float, progress: Progress | None = None) -> Rates:
-    """Fill an engine twice and ask it.
+    """Fill an engine with samples and ask it.
 
     Parameters
     ----------
@@ -172,27 +194,50 @@ def measure(address: str, n_bits: int, recall: float, progress: Progress | None 
     scheme = Address.of(address).scheme
     n_bytes = -(-n_bits // 8)
     sizes = [max(200, total // n_bytes) for total in SAMPLES.get(scheme, SMALL)]
-    loads, queries, recalls, disks = [], [], [], []
-    name = version = ""
-    for number, rows in enumerate(sizes):
+    seen: list[Filled] = []
+    # The largest first: what only the first call pays for would be much of what the smallest takes.
+    for number, rows in enumerate(reversed(sizes)):
         say(f"measuring {scheme}", number, len(sizes))
-        codes, asked = sample_codes(rows, n_bits)
-        suffix = "" if scheme in ("store", "faiss", "lance") else f"_{number}"
-        with _made(address + suffix, n_bits) as (there, folder):
-            name, version = there.capabilities.engine, there.capabilities.version
-            loads.append(_loaded(there, codes))
-            one = asked[:1]
-            queries.append(_quickest(partial(there.search, codes=one, k=10, mode="hamming")))
-            if scheme == "store":
-                recalls.append(_quickest(partial(there.search, codes=one, k=10, recall=recall)))
-            if folder:
-                disks.append(float(_bytes_in(Path(folder))))
+        seen.insert(0, fill(address if scheme in FILES else f"{address}_{number}", rows, n_bits, recall))
     say(f"measuring {scheme}", len(sizes), len(sizes))
+
+    def growth(name: str) -> Growth | None:
+        values = [getattr(one, name) for one in seen]
+        return None if None in values else Growth.through(sizes, values)
+
+    load, query = (cast(Growth, growth(name)) for name in ("load", "query"))
     return Rates(
-        name, version, n_bits, Line.through(sizes, loads), Line.through(sizes, queries),
-        Line.through(sizes, recalls) if recalls else None, Line.through(sizes, disks) if disks else None,
+        seen[0].engine, seen[0].version, n_bits, load, query, growth("recall_query"), growth("disk"),
         2.0 if scheme == "faiss" else 1.0,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What was seen of an engine with so many items; the names are those of :class:`Rates`."""
+
+    engine: str
+    version: str
+    load: float
+    query: float
+    recall_query: float | None
+    disk: float | None
+
+
+def fill(address: str, rows: int, n_bits: int, recall: float) -> Filled:
+    """Fill an engine with so many codes and ask it, see :func:`measure`; of files the quickest of some times counts."""
+    scheme = Address.of(address).scheme
+    codes, asked = sample_codes(rows, n_bits)
+    loads, queries, limited = [], [], []
+    for _ in range(TRIES if scheme in FILES else 1):
+        with _made(address, n_bits) as (there, folder):
+            loads.append(_loaded(there, codes))
+            queries.append(_quickest(partial(there.search, codes=asked[:1], k=10, mode="hamming")))
+            if scheme == "store":
+                limited.append(_quickest(partial(there.search, codes=asked[:1], k=10, recall=recall)))
+            able = there.capabilities
+            disk = float(_bytes_in(Path(folder))) if folder else None
+    return Filled(able.engine, able.version, min(loads), min(queries), min(limited, default=None), disk)
 
 
 def _loaded(there: Collection, codes: Codes) -> float:
@@ -206,13 +251,14 @@ def _loaded(there: Collection, codes: Codes) -> float:
 
 
 def _quickest(ask: Callable[[], Any]) -> float:
-    """Seconds of the quickest of some calls, after one that warms up."""
-    ask()
-    times = []
-    for _ in range(REPEATS):
-        start = perf_counter()
+    """Seconds of the quickest of some calls on one thread, after one that warms up."""
+    times: list[float] = []
+    with threadpool_limits(1):
         ask()
-        times.append(perf_counter() - start)
+        while len(times) < REPEATS or sum(times) < SPENT:
+            start = perf_counter()
+            ask()
+            times.append(perf_counter() - start)
     return min(times)
 
 
@@ -291,10 +337,10 @@ def _assumptions(
     rates: Sequence[Rates], room: float, cores: int, recall: float, dimension: int | None
 ) -> tuple[str, ...]:
     return (
-        "times and bytes grow along the line through two measured sizes; codes stay in memory",
+        "times and bytes grow straight between three measured sizes and beyond; codes stay in memory",
         f"a machine has {room / 2**30:.1f} GiB for codes and {cores} cores, and is as fast as this one when measured",
         "shards on several machines are asked at the same time and wait for each other; the network is not counted",
-        "query times: one query, one thread, the quickest of five; exact unless a recall is named",
+        "query times: one query, one thread, the quickest of some; exact unless a recall is named",
         f"recall {recall:g}: measured on codes in clusters, where a quarter of the bits differ; yours may differ",
         f"encoding: {'items of ' + str(dimension) + ' numbers, ' if dimension else ''}all cores, reading not counted",
         *(f"{rate.engine}: load by one connection" for rate in rates if rate.disk is None),
@@ -311,7 +357,10 @@ def saved_rates(n_bits: int) -> list[Rates]:
 
 
 def _rates(raw: dict[str, Any]) -> Rates:
-    lines = {name: raw[name] and Line(**raw[name]) for name in ("load", "query", "recall_query", "disk")}
+    lines = {
+        name: raw[name] and Growth(*map(tuple, raw[name].values()))
+        for name in ("load", "query", "recall_query", "disk")
+    }
     return Rates(**{**raw, **lines})
 
 
