@@ -38,6 +38,7 @@ def answer(fractions, smallest, background, n_items, n_bits, effective_bits, sam
 
     # What the hit's own bits say.
     bits = worth(np.maximum(f, least))
+    bits = np.where(f < least, np.maximum(bits, n_bits), bits)
     own = (f * bits + q) / (bits + 2 * q)
     own_variance = own * (1 - own) / (bits + 3)
     # What the model makes of them.

@@ -95,6 +95,12 @@ def test_a_function_of_ones_own(photos, monkeypatch):
     assert "Say --describe mynet:embed if you trust it" in sentence
     found = answer("search", "store", "--query", "photos/0.png", "--describe", "mynet:embed", cwd=photos)
     assert found["results"][0]["neighbors"][0]["id"] == "0.png"
+    (photos / "badnet.py").write_text("def embed(image):\n    raise RuntimeError('no such layer')\n")
+    sentence = complaint("encode", "photos", "-o", "other", "--describe", "badnet:embed", cwd=photos)
+    assert (
+        sentence
+        == "error: badnet:embed failed on an image of shape (224, 224, 3): RuntimeError: no such layer\n"
+    )
 
 
 def test_a_page_with_thumbnails(photos):

@@ -213,6 +213,24 @@ def test_law_of_sign_scores_is_the_cosine():
     assert np.all(np.diff(law.fractions(np.linspace(-1.5, 1.0, 50))) < 0)
 
 
+@pytest.mark.parametrize("thresholds", ["zero", "random", None])
+def test_an_item_is_like_itself(thresholds):
+    """Nearer than the quadrature of the law resolves, its noise made scores worthless and copies look far."""
+    X = np.random.default_rng([SEED, 11]).normal(size=(300, 16)).astype(np.float32)
+    encoder = (
+        bilsh.AngleEncoder(256, random_state=1)
+        if thresholds is None
+        else bilsh.KernelEncoder(256, thresholds=thresholds, random_state=1)
+    ).fit(X)
+    law = encoder.coder_.calibration.score_law
+    steps = law.bits[1:] / law.bits[:-1]
+    assert np.all((steps > 0.25) & (steps < 4))
+    found = bilsh.Index(encoder.transform(X), encoder).search(X, k=3)
+    assert np.all(found.ids[:, 0] == np.arange(300))
+    assert found.similarity[:, 0].min() > 0.99
+    assert found.interval[:, 0, 0].min() > 0.95
+
+
 @pytest.mark.parametrize("thresholds", ["zero", "random"])
 def test_law_of_scores_on_dense_kernel_codes(thresholds):
     """Means over 40 encoders agree within 4 of their standard errors, and their spread within a quarter."""

@@ -44,14 +44,14 @@ class UserFunction:
     def __post_init__(self) -> None:
         # What it returns is learned from an image of noise, the size that most networks expect.
         noise = np.random.default_rng(0).integers(0, 256, (224, 224, 3), dtype=np.uint8)
-        probe = _numbers(user_function(self.name)(noise), self.name)
+        probe = _numbers(_called(self.name, noise), self.name)
         if probe is None:
             raise InvalidInputError(f"{self.name} returned None for an image of noise; its size is unknown.")
         object.__setattr__(self, "shape", (1, probe.size) if probe.ndim == 1 else probe.shape)
 
     def compute(self, image: NDArray[np.uint8]) -> Matrix | None:
         """Describe red, green and blue (height, width, 3)."""
-        found = _numbers(user_function(self.name)(image), self.name)
+        found = _numbers(_called(self.name, image), self.name)
         if found is not None and found.size != prod(self.shape):
             raise InvalidInputError(
                 f"{self.name} returned {found.size} numbers for an image of shape {image.shape}, "
@@ -77,6 +77,16 @@ def user_function(name: str) -> Callable[[NDArray[np.uint8]], Any]:
         raise InvalidInputError(f"{module} has no function {attribute}.")
     function: Callable[[NDArray[np.uint8]], Any] = found
     return function
+
+
+def _called(name: str, image: NDArray[np.uint8]) -> Any:
+    function = user_function(name)
+    try:
+        return function(image)
+    except Exception as error:
+        raise InvalidInputError(
+            f"{name} failed on an image of shape {image.shape}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _module(name: str) -> Any:

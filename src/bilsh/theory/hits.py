@@ -185,7 +185,9 @@ def posterior(
             where = (middle * ranking + m) / (ranking + m / mean)
 
     # What the hit's own bits say.
-    own_bits = worth(np.maximum(f, least))
+    own_bits, copies = worth(np.maximum(f, least)), f < least
+    # Where no bit differs, all of them say so, whatever a score is worth.
+    own_bits = np.where(copies, np.maximum(own_bits, n_bits), own_bits)
     own = (f * own_bits + q) / (own_bits + 2 * q)
     # What the model makes of them.
     p, pull, prior = own, (q * m / mean)[:, None], (q * m)[:, None]
@@ -193,7 +195,7 @@ def posterior(
         bits = worth(p)
         p = (f * bits + prior) / (bits + pull)
     made = _native.hit_beta(f, own_bits, own, bits, p, m, mean, doubt, ranking, log_scale, q)
-    return HitPosterior(*made, f < least, m, doubt, sample)
+    return HitPosterior(*made, copies, m, doubt, sample)
 
 
 def window_size(n_items: int) -> int:

@@ -31,6 +31,9 @@ ORDERS: NDArray[np.float64] = np.arange(1.0, 512.0)
 PHASES: NDArray[np.float64] = np.linspace(0.0, 2 * np.pi, 257)[1::2].copy()
 """Phases that stand for all of them."""
 
+RESOLVED = 1 / 64
+"""Fraction of differing bits between neighbouring phases: nearer items differ in less than the quadrature sees."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreLaw:
@@ -74,6 +77,7 @@ class ScoreLaw:
         own: Floats,
         probability: Callable[[int], Floats],
         hamming_bits: Floats,
+        resolved: float = 0.0,
     ) -> ScoreLaw:
         r"""Integrate over the phases of a bit.
 
@@ -96,6 +100,9 @@ class ScoreLaw:
             P[H = 1] given the phase, array (...), at the fraction of a number 0 ... g - 1.
         hamming_bits : array (g,)
             Effective bits of the Hamming distance at `fraction`: what bits share, scores share too.
+        resolved : float
+            Smallest fraction that the phases can tell from 0. Nearer ones follow the power law that begins there, with
+            as many bits.
         """
         if len(fraction) < 3 or fraction[0] <= 0 or np.any(np.diff(fraction) <= 0):
             raise InvalidInputError("fraction must ascend from above 0, with at least 3 values.")
@@ -107,6 +114,11 @@ class ScoreLaw:
             ratio[number] = rho = float((weights * (p - unrelated)).mean()) / scale
             set_, clear = weights * (1 - unrelated) - rho * signal, -weights * unrelated - rho * signal
             spread[number] = float((p * np.square(set_) + (1 - p) * np.square(clear)).mean()) / scale**2
+        near = int(np.searchsorted(fraction, resolved))
+        if 0 < near < len(fraction) - 1:
+            gap = np.maximum(1 - ratio, 1e-12)
+            power = np.log(gap[near + 1] / gap[near]) / np.log(fraction[near + 1] / fraction[near])
+            ratio[:near] = 1 - gap[near] * (fraction[:near] / fraction[near]) ** np.clip(power, 0.5, 3.0)
         ratio = np.minimum.accumulate(ratio)
         keep = np.concatenate([[True], np.diff(ratio) < -1e-9]) & (ratio < 1)
         fraction, ratio, spread, hamming_bits = (
@@ -115,6 +127,8 @@ class ScoreLaw:
         slope = np.gradient(fraction, ratio)
         # spread holds k times the variance of the ratio; k itself comes with the Hamming bits.
         bits = hamming_bits * fraction * (1 - fraction) / np.maximum(spread * np.square(slope), 1e-12)
+        near = min(int(np.searchsorted(fraction, resolved)), len(bits) - 1)
+        bits[:near] = bits[near]
         return cls(
             np.concatenate([[0.0], fraction]),
             np.concatenate([[1.0], ratio]),
@@ -144,7 +158,8 @@ def sign_law(fraction: Floats, hamming_bits: Floats) -> ScoreLaw:
         x = u * cosine[number] / sine[number]
         return np.array([NormalDist().cdf(value) for value in x])
 
-    return ScoreLaw.from_bits(fraction, u, 0.5, (u >= 0).astype(np.float64), probability, hamming_bits)
+    own = (u >= 0).astype(np.float64)
+    return ScoreLaw.from_bits(fraction, u, 0.5, own, probability, hamming_bits, RESOLVED / 4)
 
 
 def cosine_law(
@@ -172,4 +187,4 @@ def cosine_law(
         series = kernels[number] @ waves.reshape(-1, len(ORDERS)).T
         return np.asarray(np.clip(base + 2 / np.pi * series.reshape(weights.shape), 0.0, 1.0))
 
-    return ScoreLaw.from_bits(fraction, weights, base, own, probability, hamming_bits)
+    return ScoreLaw.from_bits(fraction, weights, base, own, probability, hamming_bits, RESOLVED)
