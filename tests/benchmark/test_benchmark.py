@@ -282,6 +282,8 @@ def test_the_page_has_a_budget(tmp_path, monkeypatch):
     told = "\n".join(lines)
     assert "page, 300 x 256 bits, 10 items" in told
     assert "ms of an answer, p95" in told
+    assert "(goal 50) " in told
+    assert "(goal 150) " in told
     assert "ms of an uploaded query, p95" in told
 
 

@@ -97,6 +97,30 @@ class Tab:
     def params(self):
         return dict(re.findall(r"[?&]([^=]+)=([^&]*)", self.page.url))
 
+    def table(self, title):
+        """Open the table of that title and give its rows."""
+        self.page.get_by_text(title).click()
+        rows = self.page.locator("tbody tr")
+        rows.first.wait_for()
+        return rows
+
+    def pictures(self):
+        """Scroll past every picture and wait for it; give how many there are, and how many are broken."""
+        return self.page.evaluate(
+            """async () => {
+              const broken = [];
+              for (const image of document.images) {
+                if (!image.complete) {
+                  image.scrollIntoView();
+                  await new Promise((done) => { image.onload = image.onerror = done; setTimeout(done, 20000); });
+                }
+                if (!image.naturalWidth) broken.push(image.src);
+              }
+              scrollTo(0, 0);
+              return [document.images.length, broken];
+            }"""
+        )
+
     @property
     def overflow(self):
         """Pixels by which the page is wider than the window."""
@@ -139,5 +163,6 @@ def look_at_all(browser, found, name, width, scheme):
         opened.check()
         if SHOTS:
             Path(SHOTS).mkdir(parents=True, exist_ok=True)
+            opened.pictures()
             opened.page.screenshot(path=f"{SHOTS}/{name}-{page}-{width}-{scheme}.png", full_page=width < 600)
     opened.close()

@@ -90,6 +90,7 @@ class Session:
             "no_truth": items.no_truth,
             "uploads": items.coder.kind != "foreign",
             "images": items.recipe is not None,
+            "source": items.source,
             "pictures": self.pictures is not None and len(items) > 0 and self.pictures.kind(0) != "none",
             "heat_maps": self.pictures is not None and len(items) > 0 and self.pictures.kind(0) == "heat map",
             "fingerprint": items.fingerprint,

@@ -18,9 +18,9 @@ from bilsh.encoders.sampling import with_hits
 from bilsh.errors import InvalidInputError
 from bilsh.search.background import Background
 from bilsh.search.index import Index
-from bilsh.store.recipe import Recipe
+from bilsh.store.recipe import Recipe, read_recipe
 from bilsh.workflows.exact import Exact
-from bilsh.workflows.queries import image_recipe, open_store
+from bilsh.workflows.queries import open_store
 
 SHORTEST = 64
 MOST_BYTES = 4 << 30
@@ -52,7 +52,9 @@ class Collection:
             self.coder: Coder = store.coder
             self.keeps = store.keep_vectors
             self.strings = store.id_kind == "str"
-            self.recipe: Recipe | None = image_recipe(store)
+            made = read_recipe(path)
+            self.recipe: Recipe | None = made if made is not None and made.images else None
+            self.source = None if made is None else Path(made.source["path"]).name + "/" * made.images
             size = len(store) * self.coder.n_features * 4
             held = self.keeps is not None and size <= VECTOR_BYTES
             self.no_truth = None if held else _why_no_truth(self.keeps, size)

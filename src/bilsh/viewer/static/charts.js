@@ -10,6 +10,12 @@ const area = (upper, lower) => `${line(upper)}L${[...lower].reverse().map(([x, y
 
 export const logScale = (low, high) => (x) => (high > low ? Math.log(x / low) / Math.log(high / low) : 0.5);
 export const linear = (low, high) => (x) => (high > low ? (x - low) / (high - low) : 0.5);
+// Round numbers from 0 to the most there is, three to six of them.
+export const round = (most) => {
+  const unit = 10 ** Math.floor(Math.log10(most / 2));
+  const step = [1, 2, 5, 10].map((n) => n * unit).find((size) => most / size < 5 + 1e-9);
+  return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, i) => i * step);
+};
 
 // Axes, grid and names; `draw` gets the two scales in pixels.
 export function Chart({ title, label, height = 280, x, y, right = PAD.right, draw, onPoint }) {

@@ -95,13 +95,14 @@ export function Waiting({ progress, text = "Loading …" }) {
   </div>`;
 }
 
-// Numbers behind a chart, for those who would rather read them.
+// Numbers behind a chart, for those who would rather read them; made when they are asked for.
 export function Numbers({ title, columns, rows }) {
-  return html`<details class="numbers"><summary>${title}</summary>
-    <div class="scroll" tabindex="0" role="region" aria-label=${title}>
+  const [open, setOpen] = useState(false);
+  return html`<details class="numbers" onToggle=${(event) => setOpen(event.target.open)}><summary>${title}</summary>
+    ${open && html`<div class="scroll" tabindex="0" role="region" aria-label=${title}>
       <table><thead><tr>${columns.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>
-    </div></details>`;
+      <tbody>${rows().map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>
+    </div>`}</details>`;
 }
 
 // Find an item by a part of its name; a listbox that the keyboard can walk through.

@@ -2,7 +2,7 @@
 import { html } from "../dom.js";
 import { useAnswer, useRoute } from "../state.js";
 import { Choice, count, Failure, Numbers, size, Slider, time, Waiting } from "../parts.js";
-import { Chart, EndLabels, Line, linear, logScale } from "../charts.js";
+import { Chart, EndLabels, Line, linear, logScale, round } from "../charts.js";
 
 const WAYS = { hamming: "bits", asymmetric: "real values", reranked: "re-ranked" };
 const BY = { hamming: "ranked by differing bits", asymmetric: "ranked by the query's real values", reranked: "re-ranked by the vectors, which must be kept" };
@@ -29,8 +29,8 @@ export function Bits({ store }) {
     </aside>
     <div class="main">
       <h1>${!pick ? "How many bits?" : reached !== null
-        ? `${count(pick.n_bits)} bits of ${pick.encoder} codes find ${Math.round(100 * pick.expected[by])} % of the nearest`
-        : `No code that was tried finds ${Math.round(100 * target)} %; the best finds ${Math.round(100 * pick.expected[by])} %`}</h1>
+        ? `${count(pick.n_bits)} bits of ${pick.encoder} codes find ${Math.round(100 * pick.expected[by])}\u00a0% of the nearest`
+        : `No code that was tried finds ${Math.round(100 * target)}\u00a0%; the best finds ${Math.round(100 * pick.expected[by])}\u00a0%`}</h1>
       ${error && html`<${Failure} text=${error} retry=${retry} />`}
       ${data && html`
         <p class="summary"><span>${count(data.queries)} queries among ${data.rows === data.of ? `all ${count(data.rows)} items` : `${count(data.rows)} of ${count(data.of)} items`}</span>
@@ -38,14 +38,14 @@ export function Bits({ store }) {
         <${Recall} data=${data} by=${by} target=${target} pick=${pick} />
         ${data.exact_seconds > 0 && html`<${Times} data=${data} by=${by} />`}
         <${Numbers} title="All that was measured, as a table" columns=${["encoder", "bits", "bytes", "GB per million", "by bits", "by real values", "re-ranked", "time of a query"]}
-          rows=${data.points.map((p) => [p.encoder, count(p.n_bits), count(p.n_bytes), (p.n_bytes / 1000).toPrecision(2), p.at_10.hamming.toFixed(3), p.at_10.asymmetric.toFixed(3), p.at_10.reranked.toFixed(3),
+          rows=${() => data.points.map((p) => [p.encoder, count(p.n_bits), count(p.n_bytes), (p.n_bytes / 1000).toPrecision(2), p.at_10.hamming.toFixed(3), p.at_10.asymmetric.toFixed(3), p.at_10.reranked.toFixed(3),
             p.times ? time(p.times[by] * data.exact_seconds) : "–"])} />`}
     </div>
   </main>`;
 }
 
 function Advice({ data, pick, by, reached, target, store }) {
-  const source = store.kind === "store" ? "x.npy" : store.kind === "folder" ? `${store.name}/` : store.name;
+  const source = store.kind === "store" ? store.source ?? "x.npy" : store.kind === "folder" ? `${store.name}/` : store.name;
   const keep = by === "reranked" ? " --keep-vectors" : "";
   return html`<section class="advice" aria-live="polite"><h2>${reached ? "Take" : "The best of them"}</h2>
     <p><strong class=${pick.encoder}>${pick.encoder} codes of ${count(pick.n_bits)} bits</strong></p>
@@ -83,9 +83,8 @@ function Times({ data, by }) {
   const x = xOf(data);
   const times = data.points.filter((p) => p.times).map((p) => p.times[by] * data.exact_seconds * 1e3);
   const most = Math.max(...times, data.exact_seconds * 1e3) * 1.1;
-  const ticks = [0, 0.5, 1].map((share) => share * most);
   return html`<${Chart} height=${200} right=${132} title="Time of one query on this machine, beside comparing all vectors" label="Time of a query against bits"
-    x=${x} y=${{ scale: linear(0, most), ticks, show: (t) => t.toPrecision(2), name: "ms" }}
+    x=${x} y=${{ scale: linear(0, most), ticks: round(most), show: (t) => String(Number(t.toPrecision(2))), name: "ms" }}
     draw=${({ px, py, inner, left, top }) => html`
       <line class="line target" x1=${left} x2=${left + inner.w} y1=${py(data.exact_seconds * 1e3)} y2=${py(data.exact_seconds * 1e3)} />
       <text class="end" x=${left + 4} y=${py(data.exact_seconds * 1e3) - 5}>exact vectors</text>

@@ -2,7 +2,7 @@
 import { html } from "../dom.js";
 import { href, useAnswer, useRoute, whole } from "../state.js";
 import { called, Choice, count, Failure, Numbers, Slider, Steps, two, Waiting } from "../parts.js";
-import { Area, Chart, Line, linear } from "../charts.js";
+import { Area, Chart, Line, linear, round } from "../charts.js";
 
 const LENGTHS = Array.from({ length: 13 }, (_, i) => 2 ** (i + 4));
 
@@ -35,9 +35,10 @@ export function Meaning({ store }) {
           <span class="good">who counts ${count(Math.round(told.fraction * bits))} knows the ${name} to ${two(told.low)} – ${two(told.high)}</span></p>
         <${Law} data=${data} at=${at} told=${told} name=${name} onPick=${(value) => set({ at: value.toFixed(2) })} />
         <p class="hint">Bits of dense projections are independent, and this is their exact law. Structured projections come close; a store's own calibration counts what they share.
+          Shaded: where 95 of 100 codes lie. Black bar: the interval of who counts so many.
           ${data.bounds && ` Dashed: ${thresholds === "random" ? "the paper's bounds (Theorem 1)" : "bounds that hold for zero thresholds"}; solid: the truth.`}</p>
         <${Numbers} title="The law as a table" columns=${[name, "share of bits", "bits", "interval of the estimate"]}
-          rows=${data.similarity.filter((_, i) => i % 4 === 0).map((s, i) => [two(s), data.fraction[4 * i].toFixed(3), count(Math.round(data.fraction[4 * i] * bits)), `${two(data.low[4 * i])} – ${two(data.high[4 * i])}`])} />`}
+          rows=${() => data.similarity.filter((_, i) => i % 4 === 0).map((s, i) => [two(s), data.fraction[4 * i].toFixed(3), count(Math.round(data.fraction[4 * i] * bits)), `${two(data.low[4 * i])} – ${two(data.high[4 * i])}`])} />`}
     </div>
   </main>`;
 }
@@ -59,7 +60,7 @@ function Law({ data, at, told, name, onPick }) {
   return html`<${Chart} height=${360} right=${20} title=${`The more alike, the fewer bits differ`} label=${`Share of differing bits against ${name}`}
     onPoint=${(share) => share >= 0 && share <= 1 && onPick(Math.min(1, Math.max(angle ? -1 : 0.01, low + share * (1 - low))))}
     x=${{ scale: linear(low, 1), ticks: angle ? [-1, -0.5, 0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1], show: (t) => two(t), name }}
-    y=${{ scale: linear(0, top), ticks: [0, 0.25, 0.5, 0.75, 1].map((t) => t * top), show: (t) => two(t), name: "share of differing bits" }}
+    y=${{ scale: linear(0, top), ticks: round(top), show: (t) => two(t), name: "share of differing bits" }}
     draw=${({ px, py, left, top: high, inner }) => html`
       <${Area} className="cone" upper=${data.similarity.map((s, i) => [px(s), py(Math.min(top, data.observed.high[i]))])} lower=${data.similarity.map((s, i) => [px(s), py(data.observed.low[i])])} />
       ${data.bounds && ["lower", "upper"].map((end) => html`<${Line} className="bound" points=${data.similarity.map((s, i) => [px(s), py(Math.min(top, data.bounds[end][i]))])} />`)}

@@ -195,7 +195,7 @@ export function Neighbours({ store }) {
           title=${`How far all ${count(step.histogram.counted)} ${step.histogram.counted < data.items ? "sampled items" : "items"} are; the hits marked below`}
           label=${`Histogram of differing bits; hits lie between ${step.neighbors[0]?.distance} and ${Math.max(...step.neighbors.map((hit) => hit.distance))}`} />
         <${Numbers} title="The hits as a table" columns=${["rank", "id", "bits", called(data.quantity), "from", "to", "stands out", "true rank"]}
-          rows=${step.neighbors.map((hit) => [hit.rank, hit.id, count(hit.distance), two(hit.similarity), two(hit.interval?.[0]), two(hit.interval?.[1]),
+          rows=${() => step.neighbors.map((hit) => [hit.rank, hit.id, count(hit.distance), two(hit.similarity), two(hit.interval?.[0]), two(hit.interval?.[1]),
             hit.stands_out === null ? "–" : hit.stands_out ? "yes" : "no", hit.true_rank ?? "–"])} />
         <p class="keys">Keys: <kbd>←</kbd> <kbd>→</kbd> items, <kbd>r</kbd> random, <kbd>[</kbd> <kbd>]</kbd> bits. <a ...${link("/meaning", { bits })}>What do these numbers mean?</a></p>
       `}

@@ -57,7 +57,7 @@ export function Pair({ store }) {
       </div>
     </div>
     ${data && html`<${Numbers} title="The estimates as a table" columns=${["bits", "differing", name, "from", "to"]}
-      rows=${data.ladder.map((step) => [count(step.bits), count(step.distance), two(step.similarity), two(step.interval?.[0]), two(step.interval?.[1])])} />`}
+      rows=${() => data.ladder.map((step) => [count(step.bits), count(step.distance), two(step.similarity), two(step.interval?.[0]), two(step.interval?.[1])])} />`}
     <p class="keys">Keys: <kbd>b</kbd> blink, <kbd>x</kbd> swap. The interval is that of two items chosen beforehand; among the best of many, look at <a ...${link("/", { item: a })}>Neighbours</a>.</p>
   </main>`;
 }
