@@ -35,7 +35,7 @@ export function Meaning({ store }) {
           <span class="good">who counts ${count(Math.round(told.fraction * bits))} knows the ${name} to ${two(told.low)} – ${two(told.high)}</span></p>
         <${Law} data=${data} at=${at} told=${told} name=${name} onPick=${(value) => set({ at: value.toFixed(2) })} />
         <p class="hint">Bits of dense projections are independent, and this is their exact law. Structured projections come close; a store's own calibration counts what they share.
-          Shaded: where 95 of 100 codes lie. Black bar: the interval of who counts so many.
+          Shaded: where 95 of 100 codes lie. Thick bar: the interval of who counts so many.
           ${data.bounds && ` Dashed: ${thresholds === "random" ? "the paper's bounds (Theorem 1)" : "bounds that hold for zero thresholds"}; solid: the truth.`}</p>
         <${Numbers} title="The law as a table" columns=${[name, "share of bits", "bits", "interval of the estimate"]}
           rows=${() => data.similarity.filter((_, i) => i % 4 === 0).map((s, i) => [two(s), data.fraction[4 * i].toFixed(3), count(Math.round(data.fraction[4 * i] * bits)), `${two(data.low[4 * i])} – ${two(data.high[4 * i])}`])} />`}
