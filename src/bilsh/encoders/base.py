@@ -79,6 +79,10 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         original = X
         if reset:
             X = as_descriptors(X, accept_sparse=self._takes_sparse())
+            if X.shape[0] == 0:
+                raise InvalidInputError(
+                    f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required to fit."
+                )
         elif self.coder_.fits(X) and not hasattr(self, "feature_names_in_"):
             return X
         else:
@@ -194,10 +198,6 @@ class ProjectedEncoder(Encoder):
             raise InvalidInputError(f"n_bits must be at most {MAX_BITS}; got {n_bits}.")
         projection = as_projection(self.projection)
         X = self._enter(X, reset=True)
-        if X.shape[0] == 0:
-            raise InvalidInputError(
-                f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required to fit."
-            )
         draws = Draws(*(np.random.default_rng(s) for s in seed_sequence(self.random_state).spawn(4)))
         try:
             self.coder_ = with_hits(self._fit(X, n_bits, projection, draws), X, draws.sample)

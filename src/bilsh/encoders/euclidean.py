@@ -127,10 +127,6 @@ class EuclideanEncoder(Encoder):
         transform = check_choice("transform", self.__dict__["transform"], TRANSFORMS)
         centres = self._centres()
         X = self._enter(X, reset=True)
-        if X.shape[0] == 0:
-            raise InvalidInputError(
-                f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required to fit."
-            )
         rng = np.random.default_rng(seed_sequence(self.random_state))
         sample = _sample(X, rng)
         norms = np.sqrt(np.square(sample.train, dtype=np.float64).sum(axis=1))

@@ -202,6 +202,12 @@ def check_outputs(outputs: NDArray[Any], limit: int) -> Integers:
     return outputs
 
 
+def first_in_blocks(selected: Integers, size: int, n_outputs: int) -> tuple[Integers, Integers]:
+    """Blocks of so many entries in which the first outputs lie, and the outputs counted in these blocks alone."""
+    blocks, block = np.unique(selected[:n_outputs] // size, return_inverse=True)
+    return blocks, (block * size + selected[:n_outputs] % size).astype(np.int32)
+
+
 def pairs_in_blocks(selected: Integers, d: int) -> int:
     """Ordered pairs of bits in the same block of d outputs, made from different outputs."""
     blocks, outputs = np.bincount(selected // d), np.bincount(selected)

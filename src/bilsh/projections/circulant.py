@@ -17,6 +17,7 @@ from bilsh.projections.base import (
     Plan,
     Projection,
     check_outputs,
+    first_in_blocks,
     pairs_in_blocks,
 )
 from bilsh.projections.kernels import Kernel
@@ -63,9 +64,7 @@ class CirculantMap(LinearMap):
 
     def take(self, n_outputs: int) -> Self:
         """Keep the first outputs, and the blocks they lie in."""
-        d = self.columns.shape[1]
-        blocks, block = np.unique(self.selected[:n_outputs] // d, return_inverse=True)
-        selected = (block * d + self.selected[:n_outputs] % d).astype(np.int32)
+        blocks, selected = first_in_blocks(self.selected, self.columns.shape[1], n_outputs)
         return replace(self, columns=self.columns[blocks], signs=self.signs[blocks], selected=selected)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

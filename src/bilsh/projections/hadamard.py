@@ -16,6 +16,7 @@ from bilsh.projections.base import (
     Plan,
     Projection,
     check_outputs,
+    first_in_blocks,
     pairs_in_blocks,
 )
 from bilsh.projections.kernels import Kernel
@@ -57,9 +58,7 @@ class HadamardMap(LinearMap):
 
     def take(self, n_outputs: int) -> Self:
         """Keep the first outputs, and the blocks they lie in."""
-        D = self.signs.shape[2]
-        blocks, block = np.unique(self.selected[:n_outputs] // D, return_inverse=True)
-        selected = (block * D + self.selected[:n_outputs] % D).astype(np.int32)
+        blocks, selected = first_in_blocks(self.selected, self.signs.shape[2], n_outputs)
         return replace(self, signs=self.signs[blocks], selected=selected)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
