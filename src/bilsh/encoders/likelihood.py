@@ -52,11 +52,12 @@ class BitLikelihood:
 
     def __init__(self, kernel: Kernel, alpha: Floats, lengths: Floats | None) -> None:
         self._kernel, self._alpha = kernel, alpha
+        self._zero = bool((alpha == np.pi / 2).all())
         self._lengths = None if lengths is None else np.maximum(lengths, SHORTEST)
 
     def weights(self, values: Values) -> Weights:
         """Weights (q, n_bits) and bias (q,) of queries with these values, in turns."""
-        if (self._alpha == np.pi / 2).all():
+        if self._zero:
             start, weight, if_clear = self._curves
             at = np.rint(values * np.float32(_BINS)).astype(np.int64) & (_BINS - 1)
             at += start
@@ -74,8 +75,7 @@ class BitLikelihood:
 
     def score_law(self, scale: Floats, fraction: Floats, hamming_bits: Floats) -> ScoreLaw:
         """Law of scores at distances `scale`, where the expected fractions are `fraction`."""
-        zero = bool((self._alpha == np.pi / 2).all())
-        alphas = np.full(1, np.pi / 2) if zero else np.arccos(-_THRESHOLDS)
+        alphas = np.full(1, np.pi / 2) if self._zero else np.arccos(-_THRESHOLDS)
         _, groups = self._levels()
         ratios = [[self._log_ratios(PHASES, alpha, length) for alpha in alphas] for length in groups]
         weights = np.array([[set_ - clear for set_, clear in row] for row in ratios])

@@ -20,7 +20,7 @@ from bilsh.encoders.calibration import Weights
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.sampling import score_fractions
 from bilsh.errors import InvalidInputError
-from bilsh.estimates.evidence import Evidence, Fractions, Samples
+from bilsh.estimates.evidence import Evidence, Fractions, Samples, taken
 from bilsh.search.promise import Promise
 from bilsh.search.request import Request
 from bilsh.search.results import Explanation, Matches, Neighbors
@@ -114,7 +114,7 @@ def answer(
         order, exact = reranked(scan, request, query, ids[:, : _count(scan, request)])
     evidence = None if samples is None else _evidence(scan, coder, query, hits, order, request.k, samples)
     if order is not None:
-        ids, distances = (np.take_along_axis(array, order, axis=1) for array in hits.found)
+        ids, distances = (taken(array, order) for array in hits.found)
     elif ids.shape[1] > request.k:
         ids, distances = ids[:, : request.k], distances[:, : request.k]
     return Neighbors(
@@ -187,7 +187,7 @@ def _by_score(scan: Scan, query: Query, coder: Coder, found: Found, mode: str, r
     weights = _weights(scan, query, coder)
     scores = scan.scores_of(*weights, ids).astype(np.float64)
     order = np.lexsort((ids, -scores), axis=1)
-    ids, distances, scores = (np.take_along_axis(array, order, axis=1) for array in (ids, distances, scores))
+    ids, distances, scores = (taken(array, order) for array in (ids, distances, scores))
     return Hits((ids, distances), mode, reason, scores, weights, ids.shape[1] // COMPLETE)
 
 
@@ -251,7 +251,7 @@ def reranked(
         exact[number] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
     scan.tally.add("exact distances", ids.size, ids.size * queries.shape[1] * 4, perf_counter() - start)
     order = np.lexsort((ids, exact), axis=1)[:, : request.k]
-    return order, np.take_along_axis(exact, order, axis=1)
+    return order, taken(exact, order)
 
 
 def _evidence(
