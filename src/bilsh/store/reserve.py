@@ -37,12 +37,13 @@ class Reserve:
         try:
             self._fill(full)
         except OSError as error:
+            if not no_room(error):
+                self._size = full  # not for want of room: go without
+                return
             for size in sorted((had, full // 2, full // 4), reverse=True):
                 with contextlib.suppress(OSError):
                     self._fill(size)
                     break
-            if not no_room(error):
-                raise
             text = f"{error.strerror}: what is left is held back for deletions; delete items, or make room"
             raise OSError(error.errno, text, str(self._directory.path)) from error
 
