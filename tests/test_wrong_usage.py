@@ -27,7 +27,7 @@ COMMAND_LINE = [
     (
         "encode x.npy -o s --method magic",
         2,
-        "Error: Invalid value for '--method': 'magic' is not one of 'default', 'kernel', 'angle', 'blsh-sik', 'lsh-sik', 'lsh-angle', 'bilinear-angle', 'circulant-sik', 'circulant-angle', 'hadamard-kernel', 'hadamard-angle'.",
+        "Error: Invalid value for '--method': 'magic' is not one of 'default', 'kernel', 'angle', 'blsh-sik', 'lsh-sik', 'lsh-angle', 'bilinear-angle', 'circulant-sik', 'circulant-angle', 'hadamard-kernel', 'hadamard-angle', 'learned'.",
     ),
     (
         "encode x.npy -o s --method lsh-sik --oversampling 5",
@@ -570,7 +570,7 @@ LIBRARY = [
         lambda: ingest.encode(Path("x.npy"), Path("s"), ingest.Settings(method="magic")),
         errors.InvalidInputError,
         "method must be one of default, kernel, angle, blsh-sik, lsh-sik, lsh-angle, bilinear-angle, circulant-sik, "
-        "circulant-angle, hadamard-kernel, hadamard-angle; got 'magic'.",
+        "circulant-angle, hadamard-kernel, hadamard-angle, learned; got 'magic'.",
     ),
     (
         lambda: queries.as_new_ids(["9" * 20]),

@@ -5,6 +5,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from bilsh import Store, load_encoder
@@ -144,6 +145,27 @@ def test_demo_without_pictures_says_what_an_extra_adds(tmp_path, monkeypatch):
     assert "no pictures: they need matplotlib, pip install 'bilsh[plot]'." in text
     assert "bilsh info 'my demo/store'" in text
     assert "pip install" in (tmp_path / "my demo" / "report.html").read_text()
+
+
+def test_learned_codes_tell_distances(tmp_path):
+    digits = load_digits().images.astype(np.float32)
+    np.save(tmp_path / "digits.npy", digits)
+    made = answer("encode", "digits.npy", "-o", "store", "--method", "learned", "--bits", 128, cwd=tmp_path)
+    assert (made["encoder"], made["bits"], made["items"]) == ("euclidean", 128, len(digits))
+    told = answer("search", "store", "--id", 7, "-k", 3, cwd=tmp_path)
+    hits = told["results"][0]["neighbors"]
+    assert told["quantity"] == "distance"
+    for hit in hits:
+        low, high = hit["interval"]
+        assert hit["similarity"] is None
+        assert low < np.linalg.norm(digits[hit["id"]] - digits[7]) < high
+    text = bilsh("search", "store", "--id", 7, "-k", 3, "--html", "page.html", cwd=tmp_path).stdout
+    assert text.splitlines()[0].split() == ["rank", "id", "distance", "95", "%", "interval"]
+    assert f"distance {hits[0]['distance']:.3f} (" in (tmp_path / "page.html").read_text()
+    odd = bilsh(
+        "encode", "digits.npy", "-o", "odd", "--method", "learned", "--bits", 100, cwd=tmp_path, code=1
+    )
+    assert "learned codes are whole bytes: bits must be a multiple of 8; got 100." in odd.stderr
 
 
 def test_a_package_that_is_missing_is_named():

@@ -97,6 +97,19 @@ def test_a_store_answers_as_an_index(made, digits, tmp_path):
     assert bilsh.Index(codes, encoder).search(codes=codes[:2], k=1).ids.ravel().tolist() == [0, 1]
 
 
+def test_items_as_queries_count_their_own_errors(made, digits):
+    encoder, items, codes = made
+    index = bilsh.Index(codes, encoder)
+    rows = np.arange(0, len(items), 40)
+    for hits in (index.search(ids=rows, k=10), index.search(codes=codes[rows], k=10)):
+        true = np.sqrt(np.square(items[rows, None] - items[hits.ids], dtype=np.float64).sum(axis=(2, 3)))
+        assert (hits.interval[..., 0] <= true).all()
+        assert (true <= hits.interval[..., 1]).all()
+        assert "both ends are codes" in str(hits.explain())
+    kept = bilsh.Index(codes, encoder, vectors=items).search(ids=rows, k=10)
+    assert "both ends are codes" not in str(kept.explain())
+
+
 def test_what_only_hamming_distances_answer_is_refused(made, digits):
     encoder, _, codes = made
     index = bilsh.Index(codes, encoder)
@@ -120,9 +133,10 @@ def test_hits_tell_distances_with_bounds_and_intervals(made, digits):
     encoder, items, codes = made
     hits = bilsh.Index(codes, encoder).search(digits[::10], k=10)
     assert hits.similarity is None
-    assert hits.quantity is None
+    assert hits.quantity == "distance"
     assert "Neighbors" in repr(hits)
     told = hits.estimate(of="distance")
+    np.testing.assert_array_equal(hits.interval, told.interval)
     true = np.sqrt(np.square(digits[::10, None] - items[hits.ids]).sum(axis=(2, 3), dtype=np.float64))
     for ends in (told.bound, hits.estimate(confidence=0.999999).bound):
         assert (ends[..., 0] <= true).all()

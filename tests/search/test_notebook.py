@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 import bilsh
 from bilsh.errors import InvalidInputError
@@ -50,6 +51,20 @@ def test_matches_explanations_and_stores_show_themselves(store):
     assert "60" in card
     assert "<b>store" not in card
     assert "128 bits" in card
+
+
+def test_learned_codes_show_distances_with_their_intervals():
+    digits = load_digits().images
+    encoder = bilsh.EuclideanEncoder(16, random_state=0).fit(digits)
+    hits = bilsh.Index(encoder.transform(digits), encoder).search(digits[:1], k=2)
+    low, high = hits.interval[0, 0]
+    assert hits.quantity == "distance"
+    assert hits.similarity is None
+    assert 0 <= low < high
+    assert f"distance {hits.distances[0, 0]:.4g} ({low:.4g} .. {high:.4g})" in repr(hits)
+    page = hits._repr_html_()
+    assert "bits" not in repr(hits) + page
+    assert f"<strong>{hits.distances[0, 0]:.4g}</strong>" in page
 
 
 def test_bare_distances_have_no_whiskers():

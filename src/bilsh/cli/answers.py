@@ -108,16 +108,18 @@ def _neighbor_lines(neighbors: list[dict[str, Any]], quantity: str | None, confi
         return ["nothing found"]
     exact = neighbors[0]["exact_distance"] is not None
     marked = any(hit["stands_out"] is False for hit in neighbors)
+    told = "distance" if quantity == "distance" else "similarity"
+    counted = isinstance(neighbors[0]["distance"], int)
     header = [
-        "rank", "id", "bits", *(["exact distance"] if exact else []),
+        "rank", "id", *(["bits"] if counted else []), *(["exact distance"] if exact else []),
         *([quantity, f"{confidence * 100:g} % interval"] if quantity else []),
         *([""] if marked else []),
     ]  # fmt: skip
     rows = [
         (
-            hit["rank"], hit["id"], _number(hit["distance"]),
+            hit["rank"], hit["id"], *([_number(hit["distance"])] if counted else []),
             *([_number(hit["exact_distance"])] if exact else []),
-            *([_number(hit["similarity"]), " .. ".join(map(_number, hit["interval"]))] if quantity else []),
+            *([_number(hit[told]), " .. ".join(map(_number, hit["interval"]))] if quantity else []),
             *(["" if hit["stands_out"] else LIKE_RANDOM] if marked else []),
         )
         for hit in neighbors

@@ -65,14 +65,14 @@ as the codes tell it, and the {answer["confidence"]:.0%} interval.</p>
 
 def _caption(hit: dict[str, Any], quantity: str) -> str:
     lines = [f"{hit['rank']}. {hit['id']}"]
-    if hit["similarity"] is not None:
+    if hit["interval"] is not None:
+        value = hit["distance"] if hit["similarity"] is None else hit["similarity"]
         low, high = ("?" if end is None else f"{end:.3f}" for end in hit["interval"])
-        lines.append(f"{quantity} {hit['similarity']:.3f} ({low} .. {high})")
-    lines.append(
-        f"distance {hit['exact_distance']:.4g}"
-        if hit["exact_distance"] is not None
-        else f"{hit['distance']:,} bits"
-    )
+        lines.append(f"{quantity} {value:.3f} ({low} .. {high})")
+    if hit["exact_distance"] is not None:
+        lines.append(f"exact distance {hit['exact_distance']:.4g}")
+    elif isinstance(hit["distance"], int):
+        lines.append(f"{hit['distance']:,} bits")
     return "<br>".join(html.escape(line) for line in lines)
 
 

@@ -27,7 +27,7 @@ ANSWERS: dict[str, dict[str, str]] = {
         "bits": "length of a code",
         "mode": "how it was searched",
         "promise": "{target, k, recall, interval, queries, source, time} of a promised recall, null without",
-        "quantity": "what similarity is: cosine, kernel, ...",
+        "quantity": "what the interval is of: cosine, kernel, or distance (learned codes); null where nothing is told",
         "confidence": "of the intervals",
         "background": "{low, median, high, share}: so many random pairs have similarities from low to high",
         "results": "list of {query, neighbors}",
@@ -41,8 +41,8 @@ ANSWERS: dict[str, dict[str, str]] = {
         "items": "living items",
         "deleted_rows": "rows that wait for compaction; null in engines, as all that only stores have",
         "bits": "length of a code",
-        "encoder": "angle, kernel, or foreign for codes made elsewhere",
-        "projection": "dense, bilinear, circulant or hadamard",
+        "encoder": "angle, kernel, euclidean for learned codes, or foreign for codes made elsewhere",
+        "projection": "dense, bilinear, circulant or hadamard; transform for learned codes",
         "input_shape": "shape of an item",
         "norm_ratio": "norm of the centred data over the distance to the 10th neighbour",
         "meaning": "of codes made elsewhere: sign, sign of a rotation, or null where it is not known",
@@ -170,10 +170,10 @@ ANSWERS["add"] = ANSWERS["encode"]
 NEIGHBOR = {
     "rank": "from 1",
     "id": "integer or text",
-    "distance": "differing bits",
+    "distance": "differing bits; of learned codes the estimated distance",
     "exact_distance": "between the vectors, null without --rerank",
-    "similarity": "the quantity as the codes tell it; grows with nearness",
-    "interval": "[low, high] of the similarity",
+    "similarity": "the quantity as the codes tell it; grows with nearness; null where they tell distances",
+    "interval": "[low, high] of the similarity, or of the distance",
     "stands_out": "whether the interval lies above the band of random pairs, null where there is none",
 }
 """Keys of each neighbor in the results of a search."""

@@ -14,7 +14,7 @@ from bilsh.cli.progress import Progress
 
 Method = Literal[
     "default", "kernel", "angle", "blsh-sik", "lsh-sik", "lsh-angle", "bilinear-angle",
-    "circulant-sik", "circulant-angle", "hadamard-kernel", "hadamard-angle",
+    "circulant-sik", "circulant-angle", "hadamard-kernel", "hadamard-angle", "learned",
 ]  # fmt: skip
 
 
@@ -82,6 +82,7 @@ def encode(
       bilsh encode table.csv -o store/ --id-column sku
       bilsh encode large.npy -o store/ --cluster dask://scheduler:8786
       bilsh encode glove.hdf5 --key train -o store/ --method blsh-sik
+      bilsh encode x.npy -o store/ --method learned --bits 512
     """
     from bilsh.cli.answers import question
     from bilsh.datasets.files import read_npy

@@ -12,6 +12,8 @@ from typing import Any
 
 from bilsh.encoders.base import Encoder
 from bilsh.encoders.estimators import AngleEncoder, KernelEncoder
+from bilsh.encoders.euclidean import EuclideanEncoder
+from bilsh.errors import InvalidInputError
 from bilsh.projections import Bilinear, Circulant, Dense
 
 
@@ -134,6 +136,14 @@ def _ours(kind: Callable[..., Encoder], projection: str) -> Callable[..., Encode
     return make
 
 
+def _learned(n_bits: int, **settings: Any) -> Encoder:
+    """Learned codes; they are whole bytes."""
+    n_bytes, rest = divmod(n_bits, 8)
+    if rest:
+        raise InvalidInputError(f"learned codes are whole bytes: bits must be a multiple of 8; got {n_bits}.")
+    return EuclideanEncoder(n_bytes, **settings)
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A way to make codes, by the name that commands and figures use.
@@ -169,5 +179,6 @@ METHODS: dict[str, Method] = {
     "circulant-angle": Method("circulant projections, sign", circulant_angle),
     "hadamard-kernel": Method("Hadamard projections, kernel codes", _ours(KernelEncoder, "hadamard")),
     "hadamard-angle": Method("Hadamard projections, sign", _ours(AngleEncoder, "hadamard")),
+    "learned": Method("rotations learned from the data, compared by estimated distance", _learned),
 }
 """Methods by name, for the command line, ingest and experiments."""

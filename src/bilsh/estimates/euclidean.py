@@ -36,7 +36,7 @@ class DistanceEstimate:
     code_distance : array (...)
         Distance from the query to what the code stands for.
     error : array (...)
-        Largest distance between that and the item.
+        Largest distance between that and the item; where queries are codes themselves, their own errors are added.
     """
 
     quantity: str
@@ -61,16 +61,19 @@ class DistanceEvidence:
     coder : EuclideanCoder
     queries : float32 array (q, d)
     codes : uint8 array (q, k, n_bytes)
+    own_errors : array (q,) or None
+        Largest distance between each query and the item that it stands for, where queries are codes themselves.
     """
 
     coder: EuclideanCoder
     queries: NDArray[np.float32]
     codes: Codes
+    own_errors: Floats | None = None
 
     @property
-    def similarity(self) -> str | None:
-        """The quantity that grows with nearness: there is one where the data have length 1."""
-        return "cosine" if self.coder.unit_norm else None
+    def quantity(self) -> str:
+        """What is told first: the cosine where the data have length 1, else the distance."""
+        return "cosine" if self.coder.unit_norm else "distance"
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -99,8 +102,14 @@ class DistanceEvidence:
         distance = self._code_distances()
         error = self.coder.errors(self.codes.reshape(-1, self.codes.shape[2])).reshape(distance.shape)
         known = np.isfinite(error)
+        value, table = distance, self.coder.angles
+        if self.own_errors is not None:
+            # Both ends are off, by errors that hardly know of each other; angles were sampled for true queries only.
+            own = self.own_errors[:, None]
+            both = np.sqrt(distance**2 + error**2 + own**2)
+            value, error, table = np.where(np.isfinite(both), both, distance), error + own, None
         bound = np.stack([np.maximum(distance - error, 0.0), distance + error], axis=-1)
-        value, interval, table = distance, bound, self.coder.angles
+        interval = bound
         if table is not None:
             e = np.where(known, error, 0.0)
             with np.errstate(divide="ignore"):
@@ -112,17 +121,19 @@ class DistanceEvidence:
             interval = np.where(known[..., None], np.stack([near, far], axis=-1), bound)
         if quantity == "distance":
             return DistanceEstimate(quantity, value, interval, bound, distance, error)
-        norms = np.sqrt(np.square(self.queries, dtype=np.float64).sum(axis=1))
+        norms = np.ones(len(self.queries))  # of the items that codes stand for
+        if self.own_errors is None:
+            norms = np.sqrt(np.square(self.queries, dtype=np.float64).sum(axis=1))
         scale = norms if quantity == "cosine" else np.ones_like(norms)
 
-        def told(far: Floats) -> Floats:
+        def turned(far: Floats) -> Floats:
             columns = (slice(None), *[None] * (far.ndim - 1))
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.asarray((norms[columns] ** 2 + 1 - far**2) / (2 * scale[columns]))
 
-        ends = [np.clip(told(pair)[..., ::-1], -scale_limit(scale, norms), scale_limit(scale, norms))
+        ends = [np.clip(turned(pair)[..., ::-1], -scale_limit(scale, norms), scale_limit(scale, norms))
                 for pair in (interval, bound)]  # fmt: skip
-        return DistanceEstimate(quantity, told(value), ends[0], ends[1], distance, error)
+        return DistanceEstimate(quantity, turned(value), ends[0], ends[1], distance, error)
 
     def take(self, order: NDArray[np.int64]) -> Self:
         """Return the evidence of those hits of each query that `order` names."""

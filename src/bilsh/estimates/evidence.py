@@ -117,8 +117,8 @@ class Evidence:
         return self.coder.calibration
 
     @property
-    def similarity(self) -> str:
-        """The quantity that grows with nearness."""
+    def quantity(self) -> str:
+        """What is told first: the quantity that grows with nearness."""
         return self.calibration.similarity
 
     @property

@@ -21,6 +21,7 @@ from bilsh.search.scan import Found, Ids, Memory, Scan, Segment, Tally, merged
 from bilsh.validation import float32_blocks, is_plain
 
 UNSAMPLED = "intervals are hard bounds: no sample was taken at fit (few data, or a prefix)"
+BY_CODES = "intervals are hard bounds, for both ends are codes; keep vectors, or ask with descriptors, for narrow ones"
 
 
 def check(request: Request) -> None:
@@ -34,7 +35,7 @@ def check(request: Request) -> None:
 
 
 def query_of(coder: EuclideanCoder, Q: Any, codes: Any, items: Query | None) -> Query:
-    """Queries as descriptors: as they are, or what codes stand for. Nobody looks at their own codes."""
+    """Queries as descriptors: as they are, or what codes stand for; only these have codes."""
     if items is not None:
         codes, Q = (items.codes, None) if items.vectors is None else (None, items.vectors)
     if codes is not None:
@@ -45,7 +46,7 @@ def query_of(coder: EuclideanCoder, Q: Any, codes: Any, items: Query | None) -> 
     if not is_plain(X):
         blocks = [block for _, block in float32_blocks(X)]
         X = np.concatenate(blocks) if blocks else np.empty((0, coder.n_features), dtype=np.float32)
-    none = np.zeros((len(X), coder.n_bytes), dtype=np.uint8)
+    none = np.empty((0, coder.n_bytes), dtype=np.uint8)
     return Query(none, None, X.reshape(len(X), *coder.input_shape))
 
 
@@ -78,8 +79,9 @@ def search(
     if request.reranks:
         order, exact = reranked(scan, request, query, ids)
         ids, far = (np.take_along_axis(array, order, axis=1) for array in (ids, far))
-    evidence = DistanceEvidence(coder, flat, _codes_of(scan, ids, coder.n_bytes))
-    notes = () if coder.angles is not None else (UNSAMPLED,)
+    own = coder.errors(query.codes) if len(query.codes) else None
+    evidence = DistanceEvidence(coder, flat, _codes_of(scan, ids, coder.n_bytes), own)
+    notes = (BY_CODES,) if own is not None else () if coder.angles is not None else (UNSAMPLED,)
     reason = "the smallest estimates of all items: integers first, then those that may be among them exactly"
     told = Explanation("asymmetric", reason, len(flat), scan.n_items, scan.tally.work, notes)
     return Neighbors(ids, far, exact, evidence, request.confidence, told)

@@ -69,19 +69,28 @@ def whisker(hit: Hit, low: float, width: int = 120) -> str:
     )
 
 
+def told(hit: Hit) -> str:
+    """What the codes say of a hit: its similarity, or where there is none its distance."""
+    return rounded(hit, hit.distance if hit.similarity is None else hit.similarity)
+
+
+def rounded(hit: Hit, value: float) -> str:
+    """Similarities with three decimals, distances with four digits."""
+    return f"{value:.4g}" if hit.similarity is None else f"{value:.3f}"
+
+
 def hits_text(title: str, found: Neighbors | Matches) -> str:
     """The first hits of the first queries, as a small table."""
     lines = [f"<bilsh.{title}>"]
     for query in range(min(len(found), 3)):
         hits = found.hits(query)
         for rank, hit in enumerate(hits[:HITS], 1):
-            value = ""
-            if hit.similarity is not None and hit.interval is not None:
-                low, high = hit.interval
-                value = f"  {found.quantity} {hit.similarity:.3f} ({low:.3f} .. {high:.3f})"
+            value = f"{hit.distance:>6} bits" if isinstance(hit.distance, int) else ""
+            if hit.interval is not None:
+                low, high = (rounded(hit, end) for end in hit.interval)
+                value += f"  {found.quantity} {told(hit)} ({low} .. {high})"
             true = "" if hit.exact is None else f"  exact {hit.exact:.4g}"
-            far = f"{hit.distance:>6} bits" if isinstance(hit.distance, int) else f"{hit.distance:>11.4g}"
-            lines.append(f"  {query:>3} {rank:>3}  {hit.id!s:<12.40} {far}{value}{true}")
+            lines.append(f"  {query:>3} {rank:>3}  {hit.id!s:<12.40} {value}{true}")
         if len(hits) > HITS:
             lines.append(f"          ... {len(hits) - HITS} more")
     if len(found) > 3:
@@ -105,16 +114,18 @@ def hits_html(found: Neighbors | Matches, title: str) -> str:
     """Return the first hits of the first queries as a table."""
     shown, low, more = _first(found)
     exact = any(hit.exact is not None for hits in shown for hit in hits)
-    head = ["query", "rank", "id", "bits"]
+    counted = not shown or isinstance(shown[0][0].distance if shown[0] else 0, int)
+    head = ["query", "rank", "id", *(["bits"] if counted else [])]
     head += [escape(found.quantity), f"{found.confidence:.0%} interval", ""] if found.quantity else []
     head += ["exact distance"] if exact else []
     rows = []
     for query, hits in enumerate(shown):
         for rank, hit in enumerate(hits, 1):
-            row = [str(query) if rank == 1 else "", str(rank), escape(str(hit.id)), f"{hit.distance:,}"]
-            if found.quantity and hit.interval is not None and hit.similarity is not None:
-                ends = " – ".join(f"{end:.3f}" for end in hit.interval)
-                row += [f"<strong>{hit.similarity:.3f}</strong>", ends, whisker(hit, low)]
+            row = [str(query) if rank == 1 else "", str(rank), escape(str(hit.id))]
+            row += [f"{hit.distance:,}"] if counted else []
+            if hit.interval is not None:
+                ends = " – ".join(rounded(hit, end) for end in hit.interval)
+                row += [f"<strong>{told(hit)}</strong>", ends, whisker(hit, low)]
             row += ["" if hit.exact is None else f"{hit.exact:.4g}"] if exact else []
             rows.append(row)
     return table_html(head, rows, title + more)
@@ -138,8 +149,10 @@ def pictures_html(found: Neighbors | Matches, pictures: Pictures) -> str:
 
 def _card(hit: Hit, image: str, low: float) -> str:
     name = escape(str(hit.id))
-    if hit.similarity is None or hit.interval is None:
+    if hit.interval is None:
         value, ends = f"{hit.distance:,} bits", ""
+    elif hit.similarity is None:
+        value, ends = f"{hit.distance:.3g}", " – ".join(f"{end:.3g}" for end in hit.interval)
     else:
         value, ends = f"{hit.similarity:.2f}", " – ".join(f"{end:.2f}" for end in hit.interval)
     box = image or f'<div style="width:{SIDE}px;height:{SIDE}px"></div>'

@@ -130,7 +130,7 @@ class _Found:
 
     @property
     def quantity(self) -> str | None:
-        """What `similarity` is: "cosine" of angle codes, "kernel" of kernel codes; None without an encoder."""
+        """What `interval` is of: a similarity ("cosine", "kernel"), or "distance"; None without an encoder."""
         raise TypeError(f"{type(self).__name__} does not say what its similarity is.")
 
     @property
@@ -251,12 +251,15 @@ class Neighbors(_Found):
 
     @property
     def quantity(self) -> str | None:
-        """What `similarity` is: "cosine" of angle codes, "kernel" of kernel codes; None where there is none."""
-        return None if self.evidence is None else self.evidence.similarity
+        """What `interval` is of: the similarity ("cosine" of angle codes, "kernel" of kernel codes), or the "distance".
+
+        Codes of EuclideanEncoder tell distances; of data of length 1 they tell cosines. None where nothing is told.
+        """
+        return None if self.evidence is None else self.evidence.quantity
 
     @cached_property
     def _told(self) -> Estimate | DistanceEstimate | None:
-        if self.evidence is None or self.quantity is None:
+        if self.evidence is None:
             return None
         if isinstance(self.evidence, DistanceEvidence):
             return self.evidence.estimate(self.quantity, self.confidence)
@@ -264,12 +267,12 @@ class Neighbors(_Found):
 
     @property
     def similarity(self) -> Floats | None:
-        """Estimated similarity (q, k); it grows with nearness and is 1 for identical items."""
-        return None if self._told is None else self._told.value
+        """Estimated similarity (q, k), 1 for identical items, or None where codes tell distances."""
+        return None if self._told is None or self.quantity == "distance" else self._told.value
 
     @property
     def interval(self) -> Floats | None:
-        """Lower and upper end (q, k, 2) of each similarity."""
+        """Lower and upper end (q, k, 2) of each similarity, or of each distance where `quantity` is that."""
         return None if self._told is None else self._told.interval
 
     def estimate(self, of: str | None = None, confidence: float | None = None) -> Estimate | DistanceEstimate:
@@ -329,7 +332,7 @@ class Matches(_Found):
     @property
     def quantity(self) -> str | None:
         """What `similarity` is, see :class:`Neighbors`."""
-        return self.evidence[0].similarity if self.evidence else None
+        return self.evidence[0].quantity if self.evidence else None
 
     @cached_property
     def _told(self) -> list[Estimate] | None:
