@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bilsh.codes import Codes, prefix
 from bilsh.encoders.coder import Coder
+from bilsh.encoders.euclidean_coder import require_hamming
 from bilsh.encoders.sampling import with_hits
 from bilsh.errors import InvalidInputError
 from bilsh.search.background import Background
@@ -42,6 +43,7 @@ class Collection:
     def __init__(self, path: Path) -> None:
         self.path = path
         with open_store(path) as store:
+            require_hamming(store.coder, "Ask it with `bilsh search`.")
             n_bytes = len(store) * (-(-store.n_bits // 8))
             if n_bytes > MOST_BYTES:
                 raise InvalidInputError(
