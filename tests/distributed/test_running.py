@@ -2,7 +2,10 @@
 
 import cv2
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
+from scale_page import commands
 from typer.testing import CliRunner
 
 import bilsh
@@ -63,6 +66,21 @@ def test_a_dask_cluster_makes_the_same_store(tmp_path):
         address = cluster.scheduler_address.replace("tcp://", "dask://")
         run("encode", tmp_path / "x.npy", "-o", tmp_path / "b", *options, "--cluster", address)
     assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_a_cluster_is_used_as_the_page_says(tmp_path, monkeypatch):
+    dask = pytest.importorskip("dask.distributed", reason="dask is not installed (make test-engines)")
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", X)
+    parquet.write_table(pa.table({"vector": list(X)}), "x.parquet")
+    with dask.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        real = {"8": "2", "dask://scheduler:8786": cluster.scheduler_address.replace("tcp://", "dask://")}
+        for number, arguments in enumerate(commands("--cluster")):
+            place = f"store{number}/"
+            run(*(place if argument == "store/" else real.get(argument, argument) for argument in arguments))
+            assert len(bilsh.Store.open(place)) == len(X)
 
 
 def test_clusters_that_are_not_there(monkeypatch):
