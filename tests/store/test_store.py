@@ -125,6 +125,26 @@ def test_a_stream_may_use_one_buffer_again(store):
     np.testing.assert_array_equal(store.get(range(9)).codes, codes)
 
 
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_callers_may_use_their_arrays_again(tmp_path, kind):
+    """Small changes wait in the log, and what was handed over is overwritten meanwhile."""
+    codes, vectors = ENCODER.transform(make_items(12)), make_items(12).reshape(12, -1)
+    code, vector, name, note = codes[:1].copy(), vectors[:1].copy(), np.zeros(1, np.int64), [{}]
+    with Store.create(tmp_path / "store", ENCODER, keep_vectors="float32") as store:
+        for number in range(12):
+            code[:], vector[:], name[:], note[0]["n"] = codes[number], vectors[number], number, number
+            ids = name if kind == "int" else name.astype(str)
+            store.add_codes(code, ids=ids, vectors=vector, metadata=note, fingerprint="unchecked")
+        code[:], vector[:], name[:], note[0]["n"] = 0, 0, 0, None
+        ids = np.arange(12) if kind == "int" else np.arange(12).astype(str)
+        for _ in ("in the log", "in a segment"):
+            items = store.get(ids)
+            np.testing.assert_array_equal(items.codes, codes)
+            np.testing.assert_array_equal(items.vectors, vectors)
+            assert items.metadata == [{"n": number} for number in range(12)]
+            store.compact()
+
+
 def test_a_forgotten_writer_gives_the_lock_back(tmp_path):
     Store.create(tmp_path / "store", ENCODER)
     Store.open(tmp_path / "store", "a").close()

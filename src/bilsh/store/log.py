@@ -18,10 +18,12 @@ import zlib
 from dataclasses import dataclass
 from hashlib import sha256
 
+import numpy as np
+
 from bilsh import _native
 from bilsh.store.files import Directory, NewFile, OpenFile, sync
 from bilsh.store.manifest import MAX_VERSION, IdKind, VectorKind
-from bilsh.store.records import Pile, Record, Records, corrupt_log, piled, size_of, to_bytes
+from bilsh.store.records import Pile, Record, Records, corrupt_log, size_of, to_bytes
 from bilsh.store.rows import Layout
 from bilsh.store.sections import MAGIC, FileRef
 
@@ -61,26 +63,35 @@ class LogWriter:
         self._file.write(header + bytes(CAPACITY - len(header)))
         sync(self._file)
         self.ref = FileRef(name, CAPACITY, sha256(header).hexdigest())
-        self.base = base
-        self.records: list[Record] = []
+        self.base, self._layout = base, layout
+        self._records: list[bytes] = []
         self.end = _HEADER_BYTES
+
+    @property
+    def count(self) -> int:
+        """Number of records."""
+        return len(self._records)
 
     def has_room(self, record: Record) -> bool:
         """Whether a record fits."""
         packed = _FRAME - (-8 * size_of(record) // 7)
-        return len(self.records) < MAX_RECORDS and packed <= CAPACITY - self.end
+        return self.count < MAX_RECORDS and packed <= CAPACITY - self.end
 
     def append(self, record: Record) -> None:
         """Put a record behind the others; durable when this returns."""
-        packed = _native.pack_record(to_bytes(record), self.end, self._seed)
+        plain = to_bytes(record)
+        packed = _native.pack_record(plain, self.end, self._seed)
         self._file.write_at(self.end, packed)
         sync(self._file)
-        self.records.append(record)
+        self._records.append(plain)
         self.end += len(packed)
 
     def pile(self, count: int) -> Pile:
         """What the first `count` records say."""
-        return piled(self.records[:count])
+        records = self._records[:count]
+        plain = np.frombuffer(b"".join(records), np.uint8)
+        starts = np.cumsum([0, *map(len, records)])
+        return Records(self.ref.file, self._layout, self.base, plain, starts).pile(count)
 
     def close(self) -> None:
         """Give the descriptor back."""

@@ -1,7 +1,7 @@
 """Records of a log: one small change, and many of them as arrays.
 
-A writer has its own records in memory. A reader has the bytes of all of them in one piece and makes arrays of that
-at once, when they are first asked for: opening a store must not cost something for each record.
+Whoever has a log, its writer too, has the bytes of all records and makes arrays of them at once, when they are first
+asked for: opening a store must not cost something for each record, and what a caller handed over may change later.
 """
 
 from __future__ import annotations
@@ -63,15 +63,6 @@ class Pile:
         at = np.searchsorted(gone, ids, "right") - 1
         alive: NDArray[np.bool_] = (at < 0) | (gone[at] != ids) | (last[at] <= self.rows_in)
         return alive
-
-
-def piled(records: Sequence[Record]) -> Pile:
-    """Bring records in memory together."""
-    sets = [record.rows for record in records if record.rows is not None]
-    _, deleted_in, _ = _spread([len(record.deleted) for record in records])
-    _, rows_in, _ = _spread([0 if record.rows is None else record.rows.rows for record in records])
-    deleted = np.concatenate([np.empty(0, np.int64), *(record.deleted for record in records)])
-    return Pile(deleted, deleted_in, joined(sets) if sets else None, rows_in)
 
 
 def size_of(record: Record) -> int:

@@ -172,7 +172,7 @@ class Writer:
         mine = self._log
         if mine is None:
             raise RuntimeError("this writer has no log")
-        return Tail(mine.ref, layout, mine.base, len(mine.records), mine.end, mine.pile)
+        return Tail(mine.ref, layout, mine.base, mine.count, mine.end, mine.pile)
 
     def append(self, record: Record, base: int) -> None:
         """Make a record of the log the newest version, after manifest `base`; durable when this returns."""
