@@ -447,6 +447,16 @@ def unpack_records(
 def pack_record(plain: bytes, at: int, seed: int) -> bytes:
     """Bytes of a record that begins at an offset of a log."""
 
+def newest_version(directory: int) -> int:
+    """
+    The highest version whose manifest is in an open directory, 0 for none.
+    """
+
+def is_named(directory: int, name: str, file: int, mark: bytes, at: int) -> bool:
+    """
+    Whether a name in an open directory stands for an open file that has these bytes at an offset.
+    """
+
 def local_dimension(
     window: Annotated[
         NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+_HAS_FDATASYNC = hasattr(os, "fdatasync") and not hasattr(fcntl, "F_FULLFSYNC")
+
 
 def flush(fd: int) -> None:
     """Fsync, and on macOS, where that stops at the drive's cache, the call that goes through."""
@@ -22,7 +24,7 @@ def flush(fd: int) -> None:
 
 def flush_data(fd: int) -> None:
     """Flush a file whose length and place on the medium have not changed: its times may be lost, no byte of it."""
-    if hasattr(os, "fdatasync") and not hasattr(fcntl, "F_FULLFSYNC"):
+    if _HAS_FDATASYNC:
         os.fdatasync(fd)
     else:
         flush(fd)

@@ -11,6 +11,7 @@ import itertools
 from pathlib import Path
 
 from bilsh import StoreBusyError
+from bilsh.store.snapshot import versions_among
 
 SECTOR = 512
 
@@ -220,6 +221,9 @@ class SimulatedDirectory:
 
     def list(self):
         return self.disk.list(self.path)
+
+    def newest(self):
+        return max(versions_among(self.list()), default=0)
 
     def create(self, name):
         return self.disk.create(self.path / name)

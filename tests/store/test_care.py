@@ -252,7 +252,7 @@ def test_format_1_becomes_2_and_1_again(tmp_path, kind):
 def test_a_store_of_format_2_opens(kind):
     expected = json.loads((FORMATS / "v2" / f"store-{kind}.json").read_text())
     with Store.open(FORMATS / "v2" / f"store-{kind}") as store:
-        assert store._now.stored.format == 2
+        assert store._now.manifest.format == 2
         assert store.version == expected["version"]
         assert store.next_id == expected["next_id"]
         items = store.get(expected["ids"])

@@ -4,6 +4,7 @@ Each item says which generation it belongs to, in its code and its metadata; an 
 another item's code, is caught. Full counts with BILSH_TORTURE=1.
 """
 
+import os
 import random
 import sys
 import threading
@@ -193,6 +194,20 @@ def test_changes_of_one_object_wait_for_each_other(tmp_path):
         for items in store.batches():
             for item, code in zip(items.ids.tolist(), items.codes, strict=True):
                 assert code.tobytes() == code_of(item, item // 100_000).tobytes()
+
+
+def test_threads_list_one_directory_each_for_itself(tmp_path):
+    """Who lists through a shared descriptor moves the place of others: they miss names, and see other versions."""
+    with Store.create(tmp_path / "store", ENCODER) as store:
+        fill(store, "int", 1)
+        place, names, version = store._place, set(os.listdir(store.path)), store.version
+
+        def look():
+            for _ in range(OPERATIONS // 4):
+                assert set(place.list()) == names
+                assert place.newest() == version
+
+        run([look, look, look])
 
 
 def test_an_object_that_is_closed_meanwhile_says_so(tmp_path):

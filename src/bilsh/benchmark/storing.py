@@ -1,7 +1,8 @@
 """What the store costs: opening, checking on first touch, durable adds beside plain writes of the same bytes.
 
-Minima of interleaved repetitions; rates are by processor time, so that other work on the machine does not count. The
-full size needs 2.5 GB of space.
+One durable row is compared with appending its bytes to an open file and `fsync`, in turns. Otherwise minima of
+interleaved repetitions; rates are by processor time, so that other work on the machine does not count. The full size
+needs 2.5 GB of space.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from bilsh.benchmark.sizes import Size
 from bilsh.benchmark.targets import Check, Race
 
 N_BITS = 4096
+ITEM_VALUES, ITEM_BITS = 256, 512
 
 
 def checks(size: Size, directory: Path) -> Iterator[tuple[Race, Check]]:
@@ -34,6 +36,7 @@ def checks(size: Size, directory: Path) -> Iterator[tuple[Race, Check]]:
         encoder.fit(rng.standard_normal((50, 64)).astype(np.float32))
         codes = rng.integers(0, 256, (rows, N_BITS // 8), dtype=np.uint8)
         yield _check(f"add of {case}", targets.ADD, _extra_milliseconds(folder, encoder, codes))
+        yield from _one_row(folder, encoder, rng, 20 if small else 400)
         with bilsh.Store.create(folder / "large", encoder) as store:
             for _ in range(segments):
                 store.add_codes(codes, fingerprint="unchecked")
@@ -61,6 +64,51 @@ def _extra_milliseconds(folder: Path, encoder: bilsh.AngleEncoder, codes: bilsh.
             ours.append(middle - start)
             plain.append(time.perf_counter() - middle)
     return 1e3 * (min(ours) - min(plain))
+
+
+def _one_row(
+    folder: Path, encoder: bilsh.AngleEncoder, rng: np.random.Generator, repeats: int
+) -> Iterator[tuple[Race, Check]]:
+    """One durable row over a write and fsync of its bytes: ready codes, and items that are encoded."""
+    X = rng.standard_normal((repeats, ITEM_VALUES)).astype(np.float32)
+    short = bilsh.AngleEncoder(n_bits=ITEM_BITS, projection="dense", random_state=0).fit(X)
+    codes = rng.integers(0, 256, (repeats, N_BITS // 8), dtype=np.uint8)
+    with (
+        bilsh.Store.create(folder / "codes", encoder) as store,
+        bilsh.Store.create(folder / "items", short) as other,
+    ):
+
+        def add_code(i: int) -> None:
+            store.add_codes(codes[i : i + 1], fingerprint="unchecked")
+
+        def add_item(i: int) -> None:
+            other.add(X[i : i + 1])
+
+        for case, n_bits, add in (
+            (f"one row of {N_BITS:,} bits, ready", N_BITS, add_code),
+            (f"one row of {ITEM_BITS} bits, encoded from {ITEM_VALUES} values", ITEM_BITS, add_item),
+        ):
+            ours, plain = _in_turns(folder / f"plain-{n_bits}", bytes(n_bits // 8 + 8), add, repeats)
+            yield _check(case, targets.ROW, float(np.median(ours) / np.median(plain)))
+            yield _check(case, targets.ROW_LEAST, min(ours) / min(plain))
+
+
+def _in_turns(
+    path: Path, data: bytes, add: Callable[[int], None], repeats: int
+) -> tuple[list[float], list[float]]:
+    """Seconds of adding a row, and of appending as many bytes to an open file and syncing it."""
+    ours, plain = [], []
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY)
+    for i in range(repeats):
+        start = time.perf_counter()
+        add(i)
+        middle = time.perf_counter()
+        os.write(fd, data)
+        os.fsync(fd)
+        ours.append(middle - start)
+        plain.append(time.perf_counter() - middle)
+    os.close(fd)
+    return ours, plain
 
 
 def _plain_write(path: Path, data: bytes) -> None:

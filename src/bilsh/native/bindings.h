@@ -108,4 +108,5 @@ void bind_search(nb::module_& m);
 void bind_cells(nb::module_& m);
 void bind_transform(nb::module_& m);
 void bind_log(nb::module_& m);
+void bind_files(nb::module_& m);
 void bind_hits(nb::module_& m);

@@ -35,5 +35,6 @@ NB_MODULE(_native, m) {
     bind_cells(m);
     bind_transform(m);
     bind_log(m);
+    bind_files(m);
     bind_hits(m);
 }

@@ -46,7 +46,7 @@ def back_up(disk: Disk, source: Directory, snapshot: Snapshot, path: Path, link:
     writer = Writer(target)
     try:
         there = _newest(target, snapshot)
-        version, copied = snapshot.manifest.version, []
+        version, copied = snapshot.version, []
         if there != version:
             with writer.change():
                 disk.sync_parent(path)
@@ -78,14 +78,14 @@ def _newest(target: Directory, snapshot: Snapshot) -> int:
             refuse_contents(target)
         return 0
     newest = read_manifest(target, versions[-1])
-    if newest.encoder != snapshot.stored.encoder:
+    if newest.encoder != snapshot.manifest.encoder:
         raise InvalidInputError(
             f"{target.path} holds another store. Choose a new directory, or one with an earlier backup of this one."
         )
-    if newest.log is not None or newest.version > snapshot.manifest.version:
+    if newest.log is not None or newest.version > snapshot.version:
         raise InvalidInputError(
             f"{target.path} has version {newest.version}, changed or made later than version "
-            f"{snapshot.manifest.version} here. Choose another directory."
+            f"{snapshot.version} here. Choose another directory."
         )
     return newest.version
 

@@ -17,7 +17,7 @@ from bilsh.store.ids import Names, show
 from bilsh.store.log import LogWriter
 from bilsh.store.manifest import IdKind, SegmentRef, seconds
 from bilsh.store.merge import to_merge, write_bitmaps, write_segment
-from bilsh.store.records import Record, size_of
+from bilsh.store.records import FIXED_BYTES, Record, make_record
 from bilsh.store.rows import Layout, RowSet, joined, make_rows
 from bilsh.store.sections import FileRef, SectionFile
 from bilsh.store.segment import Segment
@@ -28,6 +28,7 @@ from bilsh.types import Progress
 
 FLUSH_BYTES = 64 << 20
 _MAX_ID = 2**63 - 1
+_NONE = np.empty(0, np.int64)
 
 
 class Change:
@@ -40,9 +41,9 @@ class Change:
     def __init__(self, writer: Writer, base: Snapshot, use_map: bool) -> None:
         self._writer, self._base, self._use_map = writer, base, use_map
         self._segments = list(base.files_segments)
-        self._layout = Layout.of(base.manifest)
+        self._layout = base.tail.layout if base.tail else Layout.of(base.manifest)
         self._kind = base.manifest.id_kind
-        self._next_id = base.manifest.next_id
+        self._next_id = base.next_id
         self._index = writer.index_of(base.tail)
         self._pending: list[RowSet] = []
         self._pending_keys: set[bytes] = set()
@@ -50,8 +51,8 @@ class Change:
         self._deleted_in_tail: set[int] = set()
         self._folded = base.tail is None
         self._calibration = base.calibration
-        self._changed = self._rewritten = False
-        self._inserted = 0
+        self._changed = self._marked = self._rewritten = False
+        self._inserted = self._pending_bytes = 0
 
     @property
     def id_kind(self) -> IdKind | None:
@@ -70,24 +71,27 @@ class Change:
         """Add rows, by the next integers when `names` is None; `overwrite` deletes older rows of these ids."""
         if not len(codes):
             return
+        after = self._next_id + len(codes)
         if names is None:
             names = self._next_names(len(codes))
         else:
             self._settle(names, overwrite)
+            if names.ints is not None:
+                after = max(self._next_id, int(names.ints.max()) + 1)
         self._kind = names.kind
         if names.kind != self._layout.id_kind:
             self._layout = replace(self._layout, id_kind=names.kind)
-        if names.ints is not None:
-            ids = names.ints
-            self._next_id = max(self._next_id, int(ids.max()) + 1)
-        else:
-            ids = np.arange(self._next_id, self._next_id + len(codes), dtype=np.int64)
-            self._next_id += len(codes)
+        ids = names.ints
+        if ids is None:
+            ids = np.arange(self._next_id, after, dtype=np.int64)
             self._pending_keys.update(names.keys or ())
-        self._pending.append(make_rows(self._layout, codes, ids, names, vectors, metadata))
+        self._next_id = after
+        rows = make_rows(self._layout, codes, ids, names, vectors, metadata)
+        self._pending.append(rows)
+        self._pending_bytes += rows.nbytes
         self._inserted += len(codes)
         self._changed = True
-        if sum(rows.nbytes for rows in self._pending) >= FLUSH_BYTES:
+        if self._pending_bytes >= FLUSH_BYTES:
             self._flush()
 
     def delete(self, names: Names) -> int:
@@ -139,8 +143,7 @@ class Change:
         if self._inserted:
             self._writer.reserve.keep(self._inserted + sum(segment.rows for segment in self._segments))
         record = self._as_record()
-        in_order = not self._to_merge() and not merge_into_cells(self._segments)
-        if record is not None and in_order and self._writer.takes(record, self._base.tail):
+        if record is not None and self._writer.takes(record, self._base.tail) and self._in_order():
             return self._append(record)
         self._flush()
         self._segments = [segment for segment in self._segments if segment.n_alive]
@@ -149,7 +152,7 @@ class Change:
             following = False  # what can wait does
         else:
             self._merge_where_due()
-        return self._commit(self._base.manifest.version + 1, self._base.stored.version, following)
+        return self._commit(self._base.version + 1, self._base.manifest.version, following)
 
     def let_go(self) -> None:
         """Keep nothing open of a change that failed."""
@@ -161,11 +164,12 @@ class Change:
         return self._commit(version, base, False, repaired_from)
 
     def _append(self, record: Record) -> Snapshot:
-        self._writer.append(record, self._base.stored.version)
-        manifest = replace(self._base.manifest, version=record.version, next_id=record.next_id)
-        tail = self._writer.tail(self._layout)
-        base, segments = self._base, tuple(self._segments)
-        return Snapshot(manifest, base.stored, base.encoder, segments, base.deletes, tail, base.calibration)
+        self._writer.append(record, self._base.manifest.version)
+        base, tail = self._base, self._writer.tail(self._layout)
+        return Snapshot(
+            record.version, record.next_id, base.manifest, base.encoder, tuple(self._segments), base.deletes, tail,
+            base.calibration,
+        )  # fmt: skip
 
     def _commit(self, version: int, base: int, following: bool, repaired_from: int | None = None) -> Snapshot:
         refs, deletes = self._write_bitmaps()
@@ -173,7 +177,7 @@ class Change:
         celled = any(segment.has("cells") for segment in self._segments)
         calibration = self._calibration if celled else None
         manifest = replace(
-            self._base.stored,
+            self._base.manifest,
             format=3 if celled else 2 if ready else 1,
             version=version,
             time=seconds(),
@@ -191,7 +195,8 @@ class Change:
             for segment, ref in zip(self._segments, refs, strict=True)
         )
         tail = Tail(ready.ref, self._layout, version, 0, ready.end, ready.pile) if ready else None
-        snapshot = Snapshot(manifest, manifest, self._base.encoder, segments, deletes, tail, calibration)
+        place = version, self._next_id, manifest
+        snapshot = Snapshot(*place, self._base.encoder, segments, deletes, tail, calibration)
         self._writer.commit(manifest, base=base)
         self._writer.use_log(ready)
         return snapshot
@@ -214,16 +219,12 @@ class Change:
         """The change as a record of the log; None when it is not small, or more than rows and deletions."""
         if self._rewritten:
             return None
-        deleted = np.concatenate([np.empty(0, np.int64), *self._deleted])
-        rows = None
-        if self._pending:
-            count = sum(part.rows for part in self._pending)
-            if count > log.MAX_RECORD:
-                return None
-            single = len(self._pending) == 1
-            rows = self._pending[0] if single else joined(self._pending)
-        record = Record(self._base.manifest.version + 1, self._next_id, deleted, rows)
-        return record if size_of(record) <= log.MAX_RECORD else None
+        deleted = np.concatenate(self._deleted) if self._deleted else _NONE
+        if FIXED_BYTES + deleted.nbytes + self._pending_bytes > log.MAX_RECORD:
+            return None
+        pending = self._pending
+        rows = joined(pending) if len(pending) > 1 else pending[0] if pending else None
+        return make_record(self._base.version + 1, self._next_id, deleted, rows)
 
     def _next_names(self, count: int) -> Names:
         if self._kind == "str":
@@ -266,7 +267,7 @@ class Change:
             segment, dying = self._segments[number], np.unique(rows[where == number])
             self._deleted.append(segment.file.take("ids", dying)[:, 0])
             self._segments[number] = segment.deleting(dying)
-            self._changed = True
+            self._changed = self._marked = True
             count += len(dying)
         return count
 
@@ -301,7 +302,7 @@ class Change:
         sources = self._fold() + self._pending
         if sources:
             self._segments.append(self._write(sources))
-            self._pending, self._pending_keys = [], set()
+            self._pending, self._pending_bytes, self._pending_keys = [], 0, set()
 
     def _write(self, sources: Sequence[RowSet | Segment]) -> Segment:
         self._rewritten = True
@@ -322,6 +323,10 @@ class Change:
         """Segments to rewrite as one; that of the cells has a rule of its own."""
         plain = [i for i, segment in enumerate(self._segments) if not segment.has("cells")]
         return [plain[i] for i in to_merge([self._segments[i].ref for i in plain])]
+
+    def _in_order(self) -> bool:
+        """Whether no deletion of this change makes a merge due; what was due before had its chance with the log."""
+        return not self._marked or not (merge_into_cells(self._segments) or self._to_merge())
 
     def _merge_where_due(self) -> None:
         into_cells = merge_into_cells(self._segments)
@@ -371,7 +376,7 @@ class Change:
 
     def _write_bitmaps(self) -> tuple[tuple[SegmentRef, ...], SectionFile | None]:
         """Write the bitmaps of all segments into one file; the old one serves where none has changed."""
-        stored = {ref.file: ref for ref in self._base.stored.segments}
+        stored = {ref.file: ref for ref in self._base.manifest.segments}
         marked = [segment for segment in self._segments if segment.alive is not None]
         if not marked:
             return tuple(segment.ref for segment in self._segments), None

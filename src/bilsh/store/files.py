@@ -21,10 +21,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bilsh import _native
 from bilsh.errors import CorruptStoreError, StoreBusyError
 from bilsh.files import flush, flush_data
 
 Bytes = bytes | bytearray | memoryview
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 CLAIM_AT = 64
 """Where a writer's claim lies in the lock file, behind the hint."""
 
@@ -147,9 +149,7 @@ class Lock(_Descriptor):
     def __init__(self, fd: int, name: str, directory: Directory) -> None:
         self._fd, self._name, self._directory = fd, name, directory
         self._owner = os.getpid()
-        mine = os.fstat(fd)
-        self._inode = mine.st_dev, mine.st_ino
-        self._is_ours = _is_ours(fd, mine)
+        self._is_ours = _is_ours(fd, os.fstat(fd))
         self._claim = b"bilsh writer %s\n" % secrets.token_hex(8).encode() if self._is_ours else b""
         try:
             os.pwrite(fd, self._claim, CLAIM_AT)
@@ -163,10 +163,7 @@ class Lock(_Descriptor):
 
     def is_held(self) -> bool:
         """Whether the locked file still has its name, and no other writer has claimed it since."""
-        named = self._directory.stat(self._name)
-        if named is None or (named.st_dev, named.st_ino) != self._inode:
-            return False
-        return os.pread(self._fd, len(self._claim), CLAIM_AT) == self._claim
+        return self._directory.names(self._name, self._fd, self._claim, CLAIM_AT)
 
     def release(self) -> None:
         """Let another writer in, also while forked children still have the file open; safe to call twice."""
@@ -190,11 +187,12 @@ class Directory(_Descriptor):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._fd = os.open(path, _DIRECTORY)
+        self._inode = os.fstat(self._fd).st_ino
 
     def identity(self) -> int:
         """Return a number that tells this directory from copies of it."""
-        return os.fstat(self._fd).st_ino
+        return self._inode
 
     def stat(self, name: str) -> os.stat_result | None:
         """What a name stands for, links not followed; None when it is free."""
@@ -203,9 +201,22 @@ class Directory(_Descriptor):
         except FileNotFoundError:
             return None
 
+    def names(self, name: str, fd: int, mark: bytes, at: int) -> bool:
+        """Whether a name stands for an open file, links not followed, and the file has these bytes at an offset."""
+        return _native.is_named(self._fd, name, fd, mark, at)
+
     def list(self) -> list[str]:
         """Names in the directory."""
-        return os.listdir(self._fd)
+        # Opened anew: threads that list through one descriptor share its place in the listing, and miss names.
+        fd = os.open(".", _DIRECTORY, dir_fd=self._fd)
+        try:
+            return os.listdir(fd)
+        finally:
+            os.close(fd)
+
+    def newest(self) -> int:
+        """The highest version whose manifest is here, 0 for none."""
+        return _native.newest_version(self._fd)
 
     def create(self, name: str) -> NewFile:
         """Open a new file for writing; FileExistsError when the name is taken."""

@@ -126,9 +126,9 @@ def in_batches(given: Batch | Iterator[Batch], name: str, row_bytes: int) -> Ite
     """Check the lengths of batches; cut a single one, which may be a mapped file, into slices by rows."""
     if isinstance(given, Batch):
         whole = _checked(given, name)
-        step = max(1, CHUNK_BYTES // max(row_bytes, 1))
-        for start in range(0, len(whole), step):
-            yield _sliced(whole, start, start + step)
+        rows, step = len(whole), max(1, CHUNK_BYTES // max(row_bytes, 1))
+        for start in range(0, rows, step):
+            yield whole if rows <= step else _sliced(whole, start, start + step)
         return
     for batch in given:
         if not isinstance(batch, Batch):
@@ -146,17 +146,16 @@ def _checked(batch: Batch, name: str) -> Batch:
         raise InvalidInputError(
             f"{name} must have one row per item and at least two axes; got shape {items.shape}."
         )
-    beside = {"ids": batch.ids, "metadata": batch.metadata, "vectors": batch.vectors}
+    given = {"ids": batch.ids, "metadata": batch.metadata, "vectors": batch.vectors}
+    beside = {other: values for other, values in given.items() if values is not None}
     for other, values in beside.items():
-        if values is None:
-            continue
         if hasattr(values, "__array__"):
             beside[other] = values = np.asarray(_array(other, values))
         if _length(other, values) != items.shape[0]:
             raise InvalidInputError(
                 f"{name} has {items.shape[0]} rows, {other} has {len(values)} entries. Give one for each row."
             )
-    return Batch(items, **beside)
+    return batch if items is batch.X and not beside else Batch(items, **beside)
 
 
 def _array(name: str, values: Any) -> Any:
@@ -168,8 +167,6 @@ def _array(name: str, values: Any) -> Any:
 
 
 def _sliced(batch: Batch, start: int, stop: int) -> Batch:
-    if start == 0 and stop >= len(batch):
-        return batch
     parts = (batch.X, batch.ids, batch.metadata, batch.vectors)
     return Batch(*(None if part is None else part[start:stop] for part in parts))
 

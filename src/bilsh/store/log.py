@@ -23,7 +23,7 @@ import numpy as np
 from bilsh import _native
 from bilsh.store.files import Directory, NewFile, OpenFile, sync
 from bilsh.store.manifest import MAX_VERSION, IdKind, VectorKind
-from bilsh.store.records import Pile, Record, Records, corrupt_log, size_of, to_bytes
+from bilsh.store.records import CRC_BYTES, Pile, Record, Records, corrupt_log
 from bilsh.store.rows import Layout
 from bilsh.store.sections import MAGIC, FileRef
 
@@ -74,16 +74,15 @@ class LogWriter:
 
     def has_room(self, record: Record) -> bool:
         """Whether a record fits."""
-        packed = _FRAME - (-8 * size_of(record) // 7)
+        packed = _FRAME - (-8 * (len(record.plain) + CRC_BYTES) // 7)
         return self.count < MAX_RECORDS and packed <= CAPACITY - self.end
 
     def append(self, record: Record) -> None:
         """Put a record behind the others; durable when this returns."""
-        plain = to_bytes(record)
-        packed = _native.pack_record(plain, self.end, self._seed)
+        packed = _native.pack_record(record.plain, self.end, self._seed)
         self._file.write_at(self.end, packed)
         sync(self._file)
-        self._records.append(plain)
+        self._records.append(record.plain)
         self.end += len(packed)
 
     def pile(self, count: int) -> Pile:

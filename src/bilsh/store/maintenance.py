@@ -50,7 +50,7 @@ class Version:
 def verify(directory: Directory, deep: bool) -> Verification:
     """Check sizes and headers of the newest version; `deep` also every block and cross-reference."""
     snapshot = open_snapshot(directory, version=None, use_map=False)
-    stored = snapshot.stored
+    stored = snapshot.manifest
     before = stored.repaired_from
     if before is None:
         before = max((v for v in versions_among(directory.list()) if v < stored.version), default=0)
@@ -62,7 +62,7 @@ def verify(directory: Directory, deep: bool) -> Verification:
     if problems:
         raise CorruptStoreError(" ".join(problems))
     refs = [*(file.ref for file in snapshot.files()), *([stored.log] if stored.log else [])]
-    return Verification(snapshot.manifest.version, 1 + len(refs), sum(ref.size for ref in refs), deep)
+    return Verification(snapshot.version, 1 + len(refs), sum(ref.size for ref in refs), deep)
 
 
 def scrub(directory: Directory, snapshot: Snapshot, rate: float | None, stop: Event | None) -> Verification:
@@ -80,10 +80,10 @@ def scrub(directory: Directory, snapshot: Snapshot, rate: float | None, stop: Ev
                 time.sleep(min(ahead, 0.1))
                 ahead = done / (rate or 1.0) - (time.monotonic() - start)
             if stop and stop.is_set():
-                return Verification(snapshot.manifest.version, len(files), done, False)
-    if snapshot.stored.log and snapshot.stored.version in versions_among(directory.list()):
-        load(directory, snapshot.stored, use_map=False, known=snapshot)
-    return Verification(snapshot.manifest.version, len(files), done, True)
+                return Verification(snapshot.version, len(files), done, False)
+    if snapshot.manifest.log and snapshot.manifest.version in versions_among(directory.list()):
+        load(directory, snapshot.manifest, use_map=False, known=snapshot)
+    return Verification(snapshot.version, len(files), done, True)
 
 
 def versions(directory: Directory) -> list[Version]:
@@ -99,7 +99,7 @@ def versions(directory: Directory) -> list[Version]:
             stamp = manifest.time
             items = sum(segment.rows - segment.dead for segment in manifest.segments)
             snapshot = load(directory, manifest, use_map=False, known=None)
-            number, items = snapshot.manifest.version, snapshot.n_alive
+            number, items = snapshot.version, snapshot.n_alive
         except CorruptStoreError as error:
             problem = str(error)
         except FileNotFoundError as error:
@@ -181,11 +181,11 @@ def _problems(snapshot: Snapshot, deep: bool) -> Iterator[str]:
         except CorruptStoreError as error:
             yield str(error)
     ids = np.sort(np.concatenate(living)) if living else np.empty(0, dtype=np.int64)
-    name = manifest_name(snapshot.manifest.version)
+    name = manifest_name(snapshot.version)
     if len(ids) and bool(np.any(ids[1:] == ids[:-1])):
         yield f"{name}: an id is alive in two segments."
-    if len(ids) and int(ids[-1]) >= snapshot.manifest.next_id:
-        yield f"{name}: the next id {snapshot.manifest.next_id} is in use already."
+    if len(ids) and int(ids[-1]) >= snapshot.next_id:
+        yield f"{name}: the next id {snapshot.next_id} is in use already."
 
 
 def segment_problems(segment: Segment) -> Iterator[str]:

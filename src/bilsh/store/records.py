@@ -15,23 +15,27 @@ from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError
 from bilsh.store.ids import MAX_KEY_BYTES, hash_keys
-from bilsh.store.rows import MAX_METADATA_BYTES, Layout, RowSet, joined
+from bilsh.store.rows import MAX_METADATA_BYTES, Layout, RowSet
 
 _RECORD = struct.Struct("<QQIIB")
 _FIELDS = np.dtype(
     [("version", "<u8"), ("next_id", "<u8"), ("deleted", "<u4"), ("rows", "<u4"), ("flags", "u1")]
 )
 _HAS_METADATA = 1
+CRC_BYTES = 4
+FIXED_BYTES = _RECORD.size + CRC_BYTES
+"""Bytes of a record beside its ids and rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One change: the ids (as segments have them) that are deleted, then the rows that are added."""
+    """One change: the ids (as segments have them) that are deleted, then the rows that are added; and its bytes."""
 
     version: int
     next_id: int
     deleted: NDArray[np.int64]
     rows: RowSet | None
+    plain: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +69,26 @@ class Pile:
         return alive
 
 
-def size_of(record: Record) -> int:
-    """Bytes of a record before seven bits make a byte, with its CRC-32."""
-    rows = 0 if record.rows is None else record.rows.nbytes
-    return _RECORD.size + record.deleted.nbytes + rows + 4
-
-
-def to_bytes(record: Record) -> bytes:
-    """Bytes of a record, without its CRC-32."""
-    rows = record.rows
-    flags = _HAS_METADATA if rows is not None and rows.has("meta") else 0
-    count = 0 if rows is None else rows.rows
+def make_record(version: int, next_id: int, deleted: NDArray[np.int64], rows: RowSet | None) -> Record:
+    """Write down a change."""
+    if rows is None:
+        plain = _RECORD.pack(version, next_id, len(deleted), 0, 0) + _numbers(deleted)
+        return Record(version, next_id, deleted, None, plain)
+    flags = _HAS_METADATA if "meta" in rows.arrays else 0
     parts = [
-        _RECORD.pack(record.version, record.next_id, len(record.deleted), count, flags),
-        record.deleted.astype("<i8").tobytes(),
-    ]
-    if rows is not None:
-        parts += [rows.arrays["ids"].astype("<i8").tobytes(), rows.codes.tobytes()]
-        if rows.layout.keep_vectors:
-            parts.append(rows.arrays["vectors"].astype(rows.layout.vector_dtype).tobytes())
-        for name in ("keys", "meta"):
-            if rows.has(name):
-                parts += [rows.arrays[f"{name}_ends"].astype("<i8").tobytes(), rows.arrays[name].tobytes()]
-    return b"".join(parts)
+        _RECORD.pack(version, next_id, len(deleted), len(rows.codes), flags),
+        _numbers(deleted), _numbers(rows.arrays["ids"]), rows.codes.tobytes(),
+    ]  # fmt: skip
+    if rows.layout.keep_vectors:
+        parts.append(rows.arrays["vectors"].astype(rows.layout.vector_dtype, copy=False).tobytes())
+    for name in ("keys", "meta"):
+        if name in rows.arrays:
+            parts += [_numbers(rows.arrays[f"{name}_ends"]), rows.arrays[name].tobytes()]
+    return Record(version, next_id, deleted, rows, b"".join(parts))
+
+
+def _numbers(values: NDArray[np.int64]) -> bytes:
+    return values.astype("<i8", copy=False).tobytes()
 
 
 class Records:

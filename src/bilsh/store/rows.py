@@ -73,7 +73,7 @@ class RowSet:
     @property
     def nbytes(self) -> int:
         """Bytes of memory they hold."""
-        return self.codes.nbytes + sum(array.nbytes for array in self.arrays.values())
+        return self.codes.nbytes + sum([array.nbytes for array in self.arrays.values()])
 
     def has(self, name: str) -> bool:
         """Whether a section is there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,10 @@ class Snapshot:
 
     Attributes
     ----------
+    version, next_id : int
+        Number of this version, and its next id: those after the records of the log.
     manifest : Manifest
-        Of this version: its number and next id are those after the records of the log.
-    stored : Manifest
-        As it is on disk.
+        As it is on disk; its number and next id are those before the records of the log.
     encoder, deletes : SectionFile
     opened : tuple of Segment
         Segments in files, as they were opened.
@@ -57,8 +57,9 @@ class Snapshot:
         Whether `opened` has the rows deleted that the log deletes; where not, that waits until segments are asked for.
     """
 
+    version: int
+    next_id: int
     manifest: Manifest
-    stored: Manifest
     encoder: SectionFile
     opened: tuple[Segment, ...]
     deletes: SectionFile | None
@@ -66,10 +67,14 @@ class Snapshot:
     calibration: SectionFile | None = None
     followed: bool = True
 
-    @cached_property
+    @property
     def files_segments(self) -> tuple[Segment, ...]:
         """Segments in files, with the rows deleted that the log deletes."""
-        return self.opened if self.followed or not self.tail else follow(self.opened, self.tail.deleted)
+        return self.opened if self.followed else self._followed
+
+    @cached_property
+    def _followed(self) -> tuple[Segment, ...]:
+        return follow(self.opened, self.tail.deleted) if self.tail else self.opened
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
@@ -167,7 +172,7 @@ def hint(version: int, manifest: int, identity: int) -> bytes:
 
 def versions_among(names: list[str]) -> list[int]:
     """Versions whose manifests are among these files, oldest first."""
-    return sorted(v for name in names if name[:2] == "m-" and (v := version_of(name)) is not None)
+    return sorted([v for name in names if name[:2] == "m-" and (v := version_of(name)) is not None])
 
 
 def open_directory(disk: Disk, path: Path) -> Directory:
@@ -223,14 +228,14 @@ def open_snapshot(
                 raise _missing(str(error.filename).rsplit("/", 1)[-1]) from None
             before = number
             continue
-        found = snapshot.manifest.version
+        found = snapshot.version
         if version is not None and found != version:
             raise _not_kept(version)
         if found >= noted.version:
             return snapshot
         behind += 1
         if behind > 2:
-            what = snapshot.stored.log.file if snapshot.stored.log else manifest_name(noted.version)
+            what = snapshot.manifest.log.file if snapshot.manifest.log else manifest_name(noted.version)
             raise CorruptStoreError(
                 f"{what} is damaged or missing: version {noted.version} was stored, version {found} is found. "
                 "See Store.versions and Store.repair."
@@ -285,13 +290,15 @@ def load(
         for file in opened:
             file.close()
         raise
-    if log is None:
-        return Snapshot(manifest, manifest, encoder, segments, deletes, None, calibration)
     base = manifest.version
+    if log is None:
+        return Snapshot(base, manifest.next_id, manifest, encoder, segments, deletes, None, calibration)
     count = len(log.records) if version is None else min(len(log.records), version - base)
     tail = Tail.of(log, layout, base, count)
-    now = replace(manifest, version=base + count, next_id=log.records.next_id(count)) if count else manifest
-    return Snapshot(now, manifest, encoder, segments, deletes, tail, calibration, followed=False)
+    next_id = log.records.next_id(count) if count else manifest.next_id
+    return Snapshot(
+        base + count, next_id, manifest, encoder, segments, deletes, tail, calibration, followed=False
+    )
 
 
 def _log(directory: Directory, ref: FileRef, layout: Layout, base: int) -> Log:

@@ -7,8 +7,8 @@ as one, they are compacted one by one, those with the fewest living rows first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from traceback import clear_frames
 from typing import TypeVar
 
@@ -21,21 +21,16 @@ _Answer = TypeVar("_Answer")
 Begin = Callable[[], AbstractContextManager[Change]]
 
 
-def is_full(error: OSError) -> bool:
+def is_full(error: BaseException) -> bool:
     """Whether an error says that there is no room, and nothing else is wrong."""
-    return no_room(error) and not isinstance(error, SyncFailed | BilshError)
+    return isinstance(error, OSError) and no_room(error) and not isinstance(error, SyncFailed | BilshError)
 
 
-@contextmanager
-def let_go(change: Change) -> Iterator[None]:
+def let_go(change: Change, error: BaseException) -> None:
     """Where a change finds no room, keep nothing of it, lest the error that tells of it holds its files open."""
-    try:
-        yield
-    except OSError as error:
-        if is_full(error):
-            change.let_go()
-            clear_frames(error.__traceback__)
-        raise
+    if is_full(error):
+        change.let_go()
+        clear_frames(error.__traceback__)
 
 
 def with_reserve(writer: Writer, attempt: Callable[[], _Answer]) -> _Answer:

@@ -165,7 +165,7 @@ class Store(Calibrating):
         writer = Writer(directory, use_log=log)
         try:
             snapshot = open_snapshot(directory, version=None, use_map=mmap)
-            writer.tidy(snapshot.stored)
+            writer.tidy(snapshot.manifest)
         except BaseException:
             writer.close()
             raise
@@ -373,11 +373,15 @@ class Store(Calibrating):
             now = self._now
             self._changer = threading.get_ident()
             try:
-                with writer.change():
-                    change = kind(writer, now, self._use_map)
-                    with space.let_go(change):
-                        yield change
-                        self._snapshot = change.commit()
+                writer.begin()
+                change = kind(writer, now, self._use_map)
+                try:
+                    yield change
+                    self._snapshot = change.commit()
+                except BaseException as error:
+                    space.let_go(change, error)
+                    writer.abandon(error)
+                    raise
             finally:
                 self._changer = 0
 

@@ -45,7 +45,7 @@ class View(ABC):
         now = self._snapshot
         if now is None:
             return f"<bilsh.Store {str(self._path)!r}, closed>"
-        return f"<bilsh.Store {str(self._path)!r}, {now.n_alive} items, version {now.manifest.version}>"
+        return f"<bilsh.Store {str(self._path)!r}, {now.n_alive} items, version {now.version}>"
 
     def _repr_html_(self) -> str:
         from bilsh.search.notebook import facts_html
@@ -65,7 +65,7 @@ class View(ABC):
                 ("data", f"shape {self.coder.input_shape}"),
                 ("ids", {"int": "integers", "str": "names"}.get(str(manifest.id_kind), "none yet")),
                 ("vectors", manifest.keep_vectors or "not kept"),
-                ("version", manifest.version),
+                ("version", now.version),
                 ("encoder", manifest.fingerprint[:16]),
             ],
         )
@@ -98,7 +98,7 @@ class View(ABC):
     @property
     def version(self) -> int:
         """Number of the version this object sees."""
-        return self._now.manifest.version
+        return self._now.version
 
     @property
     def fingerprint(self) -> str:
@@ -123,7 +123,7 @@ class View(ABC):
     @property
     def next_id(self) -> int:
         """Integer that the next item gets when ids are left out."""
-        return self._now.manifest.next_id
+        return self._now.next_id
 
     @property
     def encoder_data(self) -> bytes:

@@ -107,7 +107,16 @@ class Writer:
 
     @contextlib.contextmanager
     def change(self) -> Iterator[None]:
-        """Everything between the first file written and the commit; an error leaves no trace of it.
+        """Everything between the first file written and the commit; an error leaves no trace of it."""
+        self.begin()
+        try:
+            yield
+        except BaseException as error:
+            self.abandon(error)
+            raise
+
+    def begin(self) -> None:
+        """Begin a change, which ends with :meth:`append`, :meth:`commit` or :meth:`abandon`.
 
         After a failed sync nobody knows what is on the medium, so the writer then refuses all further work.
         """
@@ -119,20 +128,19 @@ class Writer:
             )
         self.refuse_children()
         self._made = []
-        try:
-            yield
-        except BaseException as error:
-            if isinstance(error, SyncFailed):
-                self._failed = str(error)
-            if not self._failed:
-                self.discard(self._made)
-            if isinstance(error, OSError) and not isinstance(error, BilshError):
-                error.add_note(
-                    "Whether this change is stored shows when the store is reopened; all earlier ones are."
-                    if self._failed
-                    else "Nothing of this change was stored; everything stored before is untouched."
-                )
-            raise
+
+    def abandon(self, error: BaseException) -> None:
+        """Leave no trace of a change that an error has ended; tell with the error what is stored."""
+        if isinstance(error, SyncFailed):
+            self._failed = str(error)
+        if not self._failed:
+            self.discard(self._made)
+        if isinstance(error, OSError) and not isinstance(error, BilshError):
+            error.add_note(
+                "Whether this change is stored shows when the store is reopened; all earlier ones are."
+                if self._failed
+                else "Nothing of this change was stored; everything stored before is untouched."
+            )
 
     def follows(self, *, small: bool) -> bool:
         """Count small changes one after the other; whether this is at least the second, so that a log pays."""
@@ -182,7 +190,7 @@ class Writer:
             raise InvalidInputError(
                 f"this change could not be read back: there is no version {record.version}."
             )
-        self._check_base(base)
+        self._check_lock()
         self._failed = "interrupted while committing"
         try:
             self._log.append(record)
@@ -193,8 +201,7 @@ class Writer:
         self._confirm(base)
         self._index.apply(record)
         self._failed = None
-        with contextlib.suppress(OSError):
-            self._lock.note(hint(record.version, base, self.directory.identity()))
+        self._note(record.version, base)
 
     def commit(self, manifest: Manifest, *, base: int) -> None:
         """Make `manifest` the newest version; when this returns, it survives power loss.
@@ -234,10 +241,15 @@ class Writer:
         self._confirm(manifest.version, manifest.files())
         self._made, self._failed = [], None
         # From here on the version stands; the note and the tidying may fail without harm.
-        with contextlib.suppress(OSError):
-            self._lock.note(hint(manifest.version, manifest.version, self.directory.identity()))
+        self._note(manifest.version, manifest.version)
         self.discard([temporary])
         self.tidy(manifest)
+
+    def _note(self, version: int, manifest: int) -> None:
+        try:
+            self._lock.note(hint(version, manifest, self.directory.identity()))
+        except OSError:
+            return
 
     def _confirm(self, newest: int, files: frozenset[str] | set[str] = frozenset()) -> None:
         """Look again before a change is acknowledged: a writer that came in between may not have seen it."""
@@ -250,21 +262,24 @@ class Writer:
         except OSError as error:
             raise SyncFailed(error.errno, error.strerror, error.filename) from error
 
-    def _check_base(self, base: int) -> None:
-        """Refuse to commit where another writer has been."""
+    def _check_lock(self) -> None:
+        """Refuse to go on where another writer has come."""
         if not self._lock.is_held():
             raise StoreBusyError(
                 f"the lock file of {self.directory.path} was removed, replaced or claimed by another writer. "
                 "Reopen the store."
             )
-        names = self.directory.list()
-        newest = max(versions_among(names), default=0)
+
+    def _check_base(self, base: int) -> None:
+        """Refuse to commit where another writer has been."""
+        self._check_lock()
+        newest = self.directory.newest()
         if newest != base:
             raise StoreBusyError(
                 f"another writer was first: {self.directory.path} is at version {newest}, this change is based on "
                 f"version {base}. Reopen the store and repeat it."
             )
-        gone = set(self._made).difference(names)
+        gone = set(self._made).difference(self.directory.list()) if self._made else None
         if gone:
             raise vanished(min(gone))
 
