@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines test-engines-all bench-engines lint format-native types tests coverage claims results choices test-slow torture stubs test-browser page-picture sanitize clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
+.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format-native types tests coverage claims results choices test-slow torture stubs test-browser page-picture sanitize clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
 
 setup: $(VENV)/.built
 
@@ -84,7 +84,11 @@ $(MILVUS)/.built: pyproject.toml
 	$(MILVUS)/bin/python -m pip install --quiet --group milvus-server
 	touch $@
 
-# The tables of docs/scale.md; minutes.
+# Plans of `bilsh plan` held against real runs, on a machine that has nothing else to do; minutes.
+check-plans: setup $(VENV)/.engines $(MILVUS)/.built
+	BILSH_MILVUS=$(MILVUS) PYTHONPATH=tests/engines $(BIN)/python tests/engines/plan_check.py $(or $(WHAT),all)
+
+# Load and query times of docs/scale.md, and workers; minutes.
 bench-engines: setup $(VENV)/.engines $(MILVUS)/.built
 	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) PYTHONPATH=tests/engines $(BIN)/python tests/engines/engine_rates.py
 

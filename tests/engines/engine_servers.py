@@ -75,7 +75,7 @@ SERVE = """
 import os, socket, sys
 from milvus import MilvusServer
 
-folder, first = sys.argv[1], int(sys.argv[2])
+folder, first, ttl = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 server = MilvusServer(wait_for_started=False)
 server.set_base_dir(folder)
 names = ["proxy_port", *sorted(k for k in server.config_keys if k.endswith("_port") and k != "proxy_port")]
@@ -96,7 +96,7 @@ for name, value in {
     "proxy.timeTickInterval": 50,
     "queryCoord.checkInterval": 100,
     "queryCoord.distPullInterval": 100,
-    "common.session.ttl": 10,
+    "common.session.ttl": ttl,
 }.items():
     server.config.set(name, value)
 # Its etcd listens where this file says, not where the server looks for it; two servers would meet there.
@@ -148,11 +148,14 @@ def wait_for_milvus(port, pid, seconds=300):
 
 
 @contextmanager
-def milvus_process(folder, first):
-    """The server's address and the number of its process; its ports begin with `first`."""
+def milvus_process(folder, first, ttl=600):
+    """The server's address and the number of its process; its ports begin with `first`.
+
+    A server that was killed counts as still there for `ttl` seconds; one that was paused for as long ends itself.
+    """
     Path(folder).mkdir(exist_ok=True)
     process = subprocess.Popen(
-        [MILVUS, "-c", SERVE, str(folder), str(first)],
+        [MILVUS, "-c", SERVE, str(folder), str(first), str(ttl)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

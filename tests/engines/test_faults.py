@@ -57,7 +57,7 @@ def test_copies_killed_at_random_moments(engine, request, source, tmp_path):
         [sys.executable, program, source, destination, str(KILLS), "0"],
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=3600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     kills, copies = map(int, done.stdout.split())
@@ -102,7 +102,7 @@ def test_a_killed_milvus_server(source, tmp_path, monkeypatch):
     monkeypatch.setattr(copying, "NOTED_EVERY", 0.0)
     port = free_ports()
     address = f"milvus://127.0.0.1:{port}/codes"
-    with milvus_process(tmp_path / "milvus", port) as (_, process):
+    with milvus_process(tmp_path / "milvus", port, ttl=10) as (_, process):
 
         def kill(what, done, total):
             if what == "copying" and done >= 500:
@@ -112,7 +112,7 @@ def test_a_killed_milvus_server(source, tmp_path, monkeypatch):
             copying.copy(source, address, batch=250, progress=kill)
     monkeypatch.setattr("bilsh.engines.milvus.SECONDS", 60)
     monkeypatch.setattr(copying, "NOTED_EVERY", 2.0)
-    with milvus_process(tmp_path / "milvus", port):
+    with milvus_process(tmp_path / "milvus", port, ttl=10):
         done = copying.copy(source, address, batch=500)
         assert done.items == same(address, source) == 1285
 

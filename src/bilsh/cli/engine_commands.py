@@ -86,30 +86,49 @@ def plan(
     import tempfile
     from dataclasses import asdict
 
-    from bilsh.workflows import planning
+    from bilsh.workflows import disturbance, planning, sampling
 
     rates = [] if measure or engine else planning.saved_rates(bits)
     if not rates:
         folder = tempfile.gettempdir()
         places = [f"store:{folder}", f"faiss:{folder}", f"lance:{folder}", *(engine or [])]
+        watch = disturbance.Watch()
         with Progress() as progress:
             rates, notes = planning.measure_all(places, bits, recall, progress)
+        if (others := watch.others() or 0.0) > disturbance.TOO_MUCH and not engine:
+            show.note(
+                f"others had {others:.0%} of the processors meanwhile: times may be too long. Measure again "
+                "(--measure) when the machine has nothing else to do."
+            )
         for message in notes:
             show.note(f"not measured: {message}")
         show.note(f"rates kept in {planning.save_rates(rates)}")
     made = planning.plan(
-        int(items), rates, planning.encode_rate(bits, dimension), recall=recall, cores=cores, dimension=dimension,
+        int(items), rates, sampling.encode_rate(bits, dimension), recall=recall, cores=cores, dimension=dimension,
         machine_bytes=None if memory is None else memory * 2**30,
     )  # fmt: skip
     rows = [
         (
             need.engine, show.size(int(need.memory)), "?" if need.disk is None else show.size(int(need.disk)),
             f"{need.machines:,}", show.seconds(need.load_seconds), show.seconds(need.query_seconds),
-            "" if need.recall_seconds is None else show.seconds(need.recall_seconds),
+            *(
+                "" if seconds is None else show.seconds(seconds)
+                for seconds in (need.progressive_seconds, need.build_seconds, need.recall_seconds)
+            ),
         )
         for need in made.needs
     ]  # fmt: skip
-    header = ("engine", "memory", "disk", "machines", "load", "exact query", f"recall {recall:g}")
+    header = (
+        "engine",
+        "memory",
+        "disk",
+        "machines",
+        "load",
+        "exact query",
+        "by prefixes",
+        "cells",
+        f"recall {recall:g}",
+    )
     lines = [
         f"{made.items:,} items, codes of {made.bits:,} bits; encoding takes {show.seconds(made.encode_seconds)}",
         *show.table(header, rows, left=("engine",)),

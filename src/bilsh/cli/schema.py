@@ -134,7 +134,8 @@ ANSWERS: dict[str, dict[str, str]] = {
         "bits": "length of a code",
         "recall": "that answers may be limited to",
         "encode_seconds": "on all cores of all machines",
-        "needs": "list of {engine, memory, disk, machines, load_seconds, query_seconds, recall_seconds}",
+        "needs": "list of {engine, memory, disk, machines, load_seconds, query_seconds, progressive_seconds, "
+        "build_seconds, recall_seconds}",
         "assumptions": "list of sentences",
     },
     "advise": {

@@ -113,6 +113,10 @@ class Collection(ABC):
             f"{self.capabilities.engine} has no approximate index for codes here; its searches are exact."
         )
 
+    def stored_bytes(self) -> int | None:
+        """Bytes of storage that a server says it has for the collection; None where it does not say."""
+        return None
+
     # -- what all of them have ---------------------------------------------------------------------------
 
     @property

@@ -121,6 +121,11 @@ class PostgresCollection(Collection):
         passing, values = self._passing(where)
         return int(self._rows("SELECT count(*) FROM {table} WHERE {passing}", values, passing=passing)[0][0])
 
+    def stored_bytes(self) -> int | None:
+        """Bytes of the table with its indexes and long values."""
+        name = self._statement("{table}").as_string(None)
+        return int(self._rows("SELECT pg_total_relation_size(%s::regclass)", [name])[0][0])
+
     def _sample(self, rows: int) -> Codes:
         count = len(self)
         # Whole pages first, which reads little; single rows where pages are few.
