@@ -179,7 +179,9 @@ def main():
         if given.what != "cells":
             parser.error("--processor is for cells")
         disturbance.TOO_MUCH = 1.0
-        sampling.BUILD = sampling.BUILD.replace("perf_counter", "process_time").replace("n_jobs=-1", "n_jobs=1")
+        sampling.BUILD = sampling.BUILD.replace("perf_counter", "process_time").replace(
+            "n_jobs=-1", "n_jobs=1"
+        )
     verdict = Verdict()
     for what in SIZES if given.what == "all" else [given.what]:
         check(verdict, what, given.items or SIZES[what], given.bits, given.keep)
