@@ -69,7 +69,7 @@ def calm(measured, what=None):
 
 
 def spent(what):
-    """Seconds of processors that our children have had which still run: servers, workers."""
+    """Seconds of processors that servers and workers of ours have had, with their children that have ended."""
     import psutil
 
     total = 0.0
@@ -78,7 +78,7 @@ def spent(what):
         if process.info["cpu_times"] and (
             name.startswith({"pgvector": "postgres"}.get(what, what or "-")) or descends(process)
         ):
-            total += process.info["cpu_times"].user + process.info["cpu_times"].system
+            total += sum(process.info["cpu_times"][:4])
     return total
 
 

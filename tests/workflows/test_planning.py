@@ -89,9 +89,7 @@ def test_what_is_measured_is_kept(small, tmp_path):
     assert not notes
     assert [rate.engine for rate in rates] == ["store", "FAISS"]
     assert rates[0].disk.at(1e6) > 64e6
-    assert rates[0].recall_query.at(1e6) > 0
-    assert rates[0].build.at(1e6) > rates[0].build.at(1e5)
-    assert rates[0].memory.at(1e7) > 640e6
+    assert all(getattr(rates[0], name).at(1e6) > 0 for name in sampling.GROWS)
     assert rates[0].load.terms == ("rows written",)
     assert rates[1].build is rates[1].progressive is None
     assert planning.saved_rates(512) == []
