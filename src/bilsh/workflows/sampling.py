@@ -25,6 +25,7 @@ from bilsh.workflows.growth import Growth
 
 SAMPLES = dict.fromkeys(("store", "faiss"), (6 << 20, 96 << 20, 224 << 20))
 SAMPLES["lance"] = 6 << 20, 32 << 20, 96 << 20
+SAMPLES["milvus"] = 512 << 10, 2 << 20, 8 << 20
 SAMPLES["cells"] = 3 << 20, 12 << 20, 48 << 20
 SMALL = 1 << 20, 8 << 20, 24 << 20
 """Bytes of codes in the samples: from within the processor's caches to where codes are read at the speed of memory."""
