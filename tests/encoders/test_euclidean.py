@@ -40,8 +40,9 @@ def written_out(encoder, x):
         left, right = t.left[centre].astype(np.float64), t.right[centre].astype(np.float64)
         directions = np.stack([np.outer(left[i], right[j]).ravel() for i, j in t.pairs[span]])
     v = directions @ (x - t.centres[centre])
+    length = np.sqrt(np.square(x - t.centres[centre]).sum())
     half = 2.0 ** (t.depths[span] - 1)
-    u = np.clip(np.floor(v / t.steps[span]) + half, 0, 2 * half - 1).astype(int)
+    u = np.clip(np.floor(v / length / t.steps[span]) + half, 0, 2 * half - 1).astype(int)
     r = t.steps[span] * (u + 0.5 - half)
     left_bits, bits = t.depths[span].copy(), []
     for i in t.coordinates[centre]:
@@ -50,10 +51,12 @@ def written_out(encoder, x):
             continue
         left_bits[i] -= 1
         bits.append(u[i] >> left_bits[i] & 1)
-    stands = t.centres[centre] + directions.T @ r
+    level = int(np.argmin(np.abs(t.scales - v @ r / (r @ r))))
+    scale = float(t.scales[level])
+    stands = t.centres[centre] + scale * directions.T @ r
     error = np.sqrt(np.square(x - stands).sum())
-    add = (np.square(r).sum() + t.share * error**2 - t.add_least) / t.add_step
-    return centre, bits, stands, error, add
+    add = (np.square(r).sum() + t.share * (error / scale) ** 2 - t.add_least) / t.add_step
+    return centre, bits, stands, error, add, level
 
 
 def test_codes_are_what_the_layout_says(fitted, digits):
@@ -63,7 +66,7 @@ def test_codes_are_what_the_layout_says(fitted, digits):
     bounds = fitted.coder_.errors(codes)
     differing = 0
     for x, code, stands, bound in zip(items, codes, decoded, bounds, strict=True):
-        centre, bits, expected, error, add = written_out(fitted, x)
+        centre, bits, expected, error, add, level = written_out(fitted, x)
         assert code[0] == centre
         # A value on the border of a cell may fall to either side: float32 here, float64 there.
         differing += int((np.unpackbits(code[4:], bitorder="little") != bits).sum())
@@ -72,7 +75,8 @@ def test_codes_are_what_the_layout_says(fitted, digits):
             or (np.unpackbits(code[4:], bitorder="little") != bits).any()
         )
         assert error <= bound <= 1.1 * error + 1e-3
-        assert abs(int(code[2]) + 256 * int(code[3]) - add) < 20
+        assert abs(int(code[1]) - level) <= 1
+        assert abs(int(code[2]) - add) < 2 or (np.unpackbits(code[4:], bitorder="little") != bits).any()
     assert differing <= 3
 
 
@@ -211,7 +215,7 @@ def test_poor_data_give_codes(X):
     encoder = bilsh.EuclideanEncoder(8, random_state=0).fit(X)
     codes = encoder.transform(X)
     found = bilsh.Index(codes, encoder).search(X[:1], k=1)
-    assert found.distances[0, 0] == pytest.approx(0, abs=0.05 * max(1, np.abs(X).max()))
+    assert found.distances[0, 0] == pytest.approx(0, abs=0.1 * max(1, np.abs(X).max()))
 
 
 def test_bits_go_where_they_take_the_most_distortion_away():

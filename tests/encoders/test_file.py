@@ -166,14 +166,22 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     assert bilsh.load_encoder(tmp_path / "e").n_bits == 45
 
 
-FORMATS = Path(__file__).parents[1] / "formats" / "v1"
+FORMATS = Path(__file__).parents[1] / "formats"
 
 
 @pytest.mark.parametrize(
-    "name", ["angle-hadamard", "kernel-bilinear", "kernel-dense-streamed", "kernel-circulant"]
+    "name",
+    [
+        "v1/angle-hadamard",
+        "v1/kernel-bilinear",
+        "v1/kernel-dense-streamed",
+        "v1/kernel-circulant",
+        "v3/euclidean-klt",
+        "v3/euclidean-pca",
+    ],
 )
 def test_golden_codes_of_old_files(name):
-    """Files written by the first version open for ever and give the codes they gave then."""
+    """Files written by the first version that had them open for ever and give the codes they gave then."""
     encoder = bilsh.load_encoder(FORMATS / f"{name}.encoder")
     golden = np.load(FORMATS / f"{name}.codes.npy")
     np.testing.assert_array_equal(encoder.transform(DIGITS[:20]), golden)

@@ -30,11 +30,12 @@ def made(request, digits):
 
 
 def plain_estimates(encoder, queries, codes):
-    """|q - centre|^2 - 2 <q - centre, x_hat - centre> + add, in float64."""
+    """|q - centre|^2 - 2 <q - centre, x_hat - centre> + scale^2 add, in float64."""
     t = encoder.coder_.transform
     centres = t.centres[codes[:, 0]].astype(np.float64)
     moved = encoder.inverse_transform(codes).reshape(len(codes), -1) - centres
-    add = t.add_least + t.add_step * (codes[:, 2].astype(np.int64) + 256 * codes[:, 3].astype(np.int64))
+    scales = t.scales.astype(np.float64)[codes[:, 1]]
+    add = scales**2 * (t.add_least + t.add_step * codes[:, 2].astype(np.float64))
     found = []
     for query in queries.reshape(len(queries), -1).astype(np.float64):
         found.append(

@@ -24,7 +24,7 @@ SAMPLE_ROWS = 40_000
 SAMPLE_BYTES = 2**29
 """Bounds on the sample that is learned from."""
 QUERIES = 500
-ENOUGH_ITEMS = 5_000
+ENOUGH_ITEMS = 3_000
 """Rows beside those that were learned from, above which no other rows are searched at fit."""
 MOST_BYTES = 2**16
 NORM_TOLERANCE = 1e-3
@@ -35,8 +35,9 @@ class EuclideanEncoder(Encoder):
 
     An item belongs to the nearest of some centres C. Its matrix is rotated from both sides by that centre's own
     rotations, :math:`R = W (X - C) V^\top`, learned from the covariances of rows and columns; vectors have one
-    rotation. Each coordinate is quantised by as many bits as its variance deserves. Beside them a code holds how large
-    the error :math:`|x - \hat x|` is at most, so that distances have a hard bound, and a correction of estimates.
+    rotation. The direction of R is quantised, each coordinate by as many bits as its variance deserves. Beside them a
+    code holds its length, how large the error :math:`|x - \hat x|` is at most, so that distances have a hard bound,
+    and a correction of estimates.
 
     Codes are not compared with each other by Hamming distance: queries are descriptors, and searches rank by estimated
     distance. The bits stand in the order of their worth, so a prefix of a code is a code.
@@ -44,12 +45,13 @@ class EuclideanEncoder(Encoder):
     Parameters
     ----------
     n_bytes : int, default=64
-        Bytes of a code, four of them for centre, error and correction.
+        Bytes of a code, four of them for centre, scale, correction and error.
     transform : {"auto", "klt", "pca"}, default="auto"
         "klt": rotations from both sides of matrices (vectors are reshaped). "pca": one rotation. "auto": "pca" for
         vectors of up to 4,096 numbers, and for matrices where it leaves a tenth less distortion; else "klt".
     centres : int or "auto", default="auto"
-        Number of centres, up to 256. "auto": as many of 1, 4, 16 and 64 as recall on a sample is worth.
+        Number of centres, up to 256. "auto": as many of 1, 16 and 64 as recall is worth, on
+        rows apart from those that were learned from.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the sample and of the centres.
     n_jobs : int or None, default=None
@@ -224,6 +226,6 @@ def _sample(X: Any, rng: np.random.Generator) -> Sample:
     shape = (int(X.shape[1]), int(X.shape[2])) if X.ndim == 3 else None
     n_queries = min(QUERIES, len(rows) // 10)
     queries, rest = rows[:n_queries], rows[n_queries:]
-    apart = len(rest) * 3 // 8
+    apart = len(rest) // 5
     train, items = (rest[apart:], rest[:apart]) if apart >= ENOUGH_ITEMS else (rest, rest)
     return Sample(train, items, queries if n_queries else rest[:1], shape)

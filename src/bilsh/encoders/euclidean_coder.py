@@ -114,7 +114,7 @@ class EuclideanCoder(Coder):
 
     @cached_property
     def _worths(self) -> Floats:
-        """How much a bit (c, bits) of a coordinate moves it from the middle, either way."""
+        """How much a bit (c, bits) of a coordinate moves it from the middle, either way, at scale 1."""
         return np.stack([worth for worth, _ in map(self._bits_of, range(self.transform.n_centres))])
 
     def _bits_of(self, centre: int) -> tuple[Floats, NDArray[np.int32]]:
@@ -130,7 +130,7 @@ class EuclideanCoder(Coder):
         return worth, of
 
     def _decoded(self, codes: Codes, centre: int) -> Floats:
-        """Coordinates (n, m) that codes of one centre stand for."""
+        """Coordinates (n, m) that codes of one centre stand for, at scale 1."""
         span = self.transform.spans()[centre]
         of, worth = self.transform.coordinates[centre], self._worths[centre]
         bits = np.unpackbits(codes[:, HEADER_BYTES:], axis=1, bitorder="little").astype(np.float64)
@@ -143,11 +143,15 @@ class EuclideanCoder(Coder):
     def errors(self, codes: Codes) -> Floats:
         """Bound (n,) of the distance between each item and what its code stands for; infinite where it is not known."""
         levels = np.append(self.transform.errors.astype(np.float64), np.inf)
-        return levels[codes[:, 1]] + self._cut[np.minimum(codes[:, 0], self.transform.n_centres - 1)]
+        cut = self._cut[np.minimum(codes[:, 0], self.transform.n_centres - 1)]
+        return levels[codes[:, 3]] + self._scales(codes) * cut
+
+    def _scales(self, codes: Codes) -> Floats:
+        return self.transform.scales.astype(np.float64)[codes[:, 1]]
 
     @cached_property
     def _cut(self) -> Floats:
-        """The most (c,) that the bits beyond a prefix could have told."""
+        """The most (c,) that the bits beyond a prefix could have told, at scale 1."""
         kept = 8 * (self.n_bytes - HEADER_BYTES)
         lost = []
         for centre in range(self.transform.n_centres):
@@ -162,7 +166,7 @@ class EuclideanCoder(Coder):
         centre = np.minimum(codes[:, 0], transform.n_centres - 1)
         for c in np.unique(centre).tolist():
             mine, span = np.flatnonzero(centre == c), transform.spans()[c]
-            r = self._decoded(codes[mine], c)
+            r = self._decoded(codes[mine], c) * self._scales(codes[mine])[:, None]
             if transform.left is None or transform.right is None or transform.pairs is None:
                 moved = r @ np.asarray(transform.basis)[span].astype(np.float64)
             else:

@@ -17,11 +17,13 @@ from bilsh.encoders.learning import (
     allocate,
     centres_of,
     coordinates_of,
+    lengths_of,
     nearest_centre,
     quantized,
+    shapes_of,
 )
 from bilsh.projections.designs import near_square_factors
-from bilsh.projections.transform import ERROR_LEVELS, HEADER_BYTES, TransformMap
+from bilsh.projections.transform import HEADER_BYTES, LEVELS, TransformMap
 from bilsh.theory.error_angles import AngleTable, cosine_at
 from bilsh.types import Floats, Values
 
@@ -32,17 +34,19 @@ MUCH_BETTER = 0.9
 PARAMETER_BYTES = 2**25
 """Bound on what centres and frames may take together."""
 ROWS_PER_CENTRE = 100
-CENTRES = (1, 4, 16, 64)
+CENTRES = (1, 16, 64)
 WORTH_IT = 0.005
 """Recall@10 by which more centres must be better."""
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0, -0.5, -1.0)
 """How much of a squared error is added to estimates; the first is preferred where it makes no difference."""
 ERROR_RANGE = 16.0
 """Errors from a sixteenth of the median to sixteen times it are told apart."""
+SCALE_RANGE = 1e3
+"""Scales of items are told apart down to a thousandth of the largest."""
 SMALLEST = 1e-32
 """Width of a step where the data have no spread: far above the smallest float32."""
 K = 10
-HITS = 20
+HITS = 10
 """Hits of each sampled query from which angles of errors are learned."""
 
 
@@ -68,6 +72,13 @@ class Sample:
         """Numbers of a descriptor."""
         return int(self.train.shape[1])
 
+    def apart(self) -> Sample:
+        """Return a sample whose items were not learned from, at the cost of rows to learn from."""
+        some = len(self.train) // 5
+        if self.items is not self.train or some < K:
+            return self
+        return replace(self, train=self.train[some:], items=self.train[:some])
+
 
 def chosen_shape(sample: Sample, transform: str, n_bits: int) -> tuple[int, int] | None:
     """Shape of the matrices that a separable transform sees; None where a plain rotation is better.
@@ -83,7 +94,7 @@ def chosen_shape(sample: Sample, transform: str, n_bits: int) -> tuple[int, int]
         return found if found[0] * found[1] == sample.d else (1, sample.d)
     if transform == "klt" or sample.d > MOST_ROTATED or min(shape) == 1:
         return shape if min(shape) > 1 else (None if sample.d <= MOST_ROTATED else shape)
-    D = sample.train - sample.train.mean(axis=0)
+    D = shapes_of(sample.train - sample.train.mean(axis=0))
     left = [allocate(Covariance.of(D, each).frame(D).deviations, n_bits).distortion for each in (shape, None)]
     return None if left[1] < MUCH_BETTER * left[0] else shape
 
@@ -121,7 +132,7 @@ def learned_cells(
     """Centres, frames and bits; frames of few rows lean on what all centres have in common."""
     centres = centres_of(sample.train, n_centres, rng)
     nearest = nearest_centre(sample.train, centres)
-    D = sample.train - centres[nearest]
+    D = shapes_of(sample.train - centres[nearest])
     prior = Covariance.of(D, shape)
     cells = []
     for c, centre in enumerate(centres):
@@ -134,37 +145,56 @@ def learned_cells(
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """What codes of items leave out: |r|^2, |x - x_hat|^2, and estimates without them."""
+    """What codes of items leave out.
 
-    lengths: Floats
+    Attributes
+    ----------
+    scales, squares : float64 arrays (n,)
+        Scale of each item, and |r|^2.
+    errors : float64 array (n,)
+        |x - x_hat|^2.
+    estimates : float32 array (q, n)
+        Of squared distances, without |x_hat - centre|^2 and a share of the errors.
+    """
+
+    scales: Floats
+    squares: Floats
     errors: Floats
-    estimates: Floats
+    estimates: Values
 
     @classmethod
     def of(cls, cells: list[Cell], items: Values, queries: Values) -> Errors:
         """Quantise the items, and compare all queries with them."""
         centres = np.stack([cell.centre for cell in cells])
         nearest = nearest_centre(items, centres)
-        lengths, errors = np.zeros(len(items)), np.zeros(len(items))
-        estimates = np.zeros((len(queries), len(items)))
+        scales, squares, errors = np.zeros((3, len(items)))
+        estimates = np.zeros((len(queries), len(items)), dtype=np.float32)
         for c, cell in enumerate(cells):
             mine = np.flatnonzero(nearest == c)
             if not len(mine):
                 continue
-            values = cell.values(items[mine])
-            r = quantized(values, cell.steps, cell.bits.depths)
-            lengths[mine] = np.square(r).sum(axis=1)
-            outside = np.square(items[mine] - cell.centre, dtype=np.float64).sum(axis=1)
-            outside -= np.square(values, dtype=np.float64).sum(axis=1)
-            errors[mine] = np.maximum(outside, 0.0) + np.square(values - r).sum(axis=1)
+            lengths = lengths_of(items[mine] - cell.centre)
+            values = cell.values(items[mine]).astype(np.float64)
+            r = quantized(values / np.where(lengths > 0, lengths, 1.0), cell.steps, cell.bits.depths)
+            squares[mine] = np.square(r).sum(axis=1)
+            scale = np.maximum((values * r).sum(axis=1) / squares[mine], 0.0)
+            scales[mine] = scale
+            stands = scale[:, None] * r
+            outside = np.square(lengths[:, 0]) - np.square(values).sum(axis=1)
+            errors[mine] = np.maximum(outside, 0.0) + np.square(values - stands).sum(axis=1)
             asked = np.square(queries - cell.centre, dtype=np.float64).sum(axis=1)
-            estimates[:, mine] = asked[:, None] - 2 * cell.values(queries).astype(np.float64) @ r.T
-        return cls(lengths, errors, estimates)
+            estimates[:, mine] = asked[:, None] - 2 * cell.values(queries) @ stands.astype(np.float32).T
+        return cls(scales, squares, errors, estimates)
+
+    def added(self, share: float) -> Floats:
+        """What is added (n,) to estimates of items of scale 1."""
+        squares = np.square(np.where(self.scales > 0, self.scales, 1.0))
+        return self.squares + np.where(self.scales > 0, share * self.errors / squares, 0.0)
 
     def recall(self, share: float, near: NDArray[np.bool_]) -> float:
         """Recall of the true neighbours, which `near` (q, n) marks."""
         k = int(near[0].sum())
-        found = self.estimates + self.lengths + share * self.errors
+        found = self.estimates + np.float32(np.square(self.scales) * self.added(share))
         best = np.argpartition(found, k - 1, axis=1)[:, :k]
         return float(np.take_along_axis(near, best, axis=1).mean())
 
@@ -179,26 +209,55 @@ def true_neighbours(sample: Sample) -> NDArray[np.bool_]:
     return near
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A number of centres, tried on a sample."""
+
+    cells: list[Cell]
+    seen: Errors
+    share: float
+    recall: float
+
+    @classmethod
+    def of(
+        cls,
+        sample: Sample,
+        shape: tuple[int, int] | None,
+        n_centres: int,
+        n_bits: int,
+        rng: np.random.Generator,
+    ) -> Trial:
+        """Learn so many centres, and take the share of errors that finds the most neighbours."""
+        cells = learned_cells(sample, shape, n_centres, n_bits, rng)
+        seen, near = Errors.of(cells, sample.items, sample.queries), true_neighbours(sample)
+        share, recall = max(((share, seen.recall(share, near)) for share in SHARES), key=lambda pair: pair[1])
+        return cls(cells, seen, share, recall)
+
+
 def fitted_transform(
     sample: Sample, transform: str, centres: int | str, n_bytes: int, rng: np.random.Generator
 ) -> TransformMap:
-    """Learn the code of so many bytes; what is "auto" is decided by recall on the sample."""
+    """Learn the code of so many bytes; what is "auto" is decided by recall on items apart from those learned from.
+
+    Many centres describe the very rows that they were learned from better than any others.
+    """
     n_bits = 8 * (n_bytes - HEADER_BYTES)
     shape = chosen_shape(sample, transform, n_bits)
-    near = true_neighbours(sample)
-    numbers = candidates(sample, shape, n_bits) if isinstance(centres, str) else [centres]
-    best: tuple[float, float, list[Cell], Errors] | None = None
-    # Few centres first: more of them are not even tried where the last step was not worth it.
-    for number in numbers:
-        cells = learned_cells(sample, shape, number, n_bits, rng)
-        seen = Errors.of(cells, sample.items, sample.queries)
-        share, recall = max(((share, seen.recall(share, near)) for share in SHARES), key=lambda pair: pair[1])
-        if best is not None and recall < best[1] + WORTH_IT:
+    if not isinstance(centres, str):
+        best = Trial.of(sample, shape, centres, n_bits, rng)
+        return assembled(best.cells, best.seen, shape, best.share, n_bytes)
+    judge = sample.apart()
+    few, *more = candidates(judge, shape, n_bits)
+    best = Trial.of(judge, shape, few, n_bits, rng)
+    # More of them are not even tried where the last step was not worth it.
+    for number in more:
+        trial = Trial.of(judge, shape, number, n_bits, rng)
+        if trial.recall < best.recall + WORTH_IT:
             break
-        best = (share, recall, cells, seen)
-    if best is None:
-        raise ValueError("there must be a number of centres to try")
-    return assembled(best[2], best[3], shape, best[0], n_bytes)
+        best = trial
+    if judge is not sample:
+        best = Trial.of(sample, shape, len(best.cells), n_bits, rng)
+    return assembled(best.cells, best.seen, shape, best.share, n_bytes)
 
 
 def assembled(
@@ -208,16 +267,14 @@ def assembled(
     steps = [cell.steps for cell in cells]
     depths = [cell.bits.depths for cell in cells]
     typical = float(np.sqrt(np.median(seen.errors))) if len(seen.errors) else 0.0
-    largest = float(np.sqrt(seen.lengths.max(initial=0.0) + seen.errors.max(initial=0.0)))
+    largest = float(np.sqrt((np.square(seen.scales) * seen.squares + seen.errors).max(initial=0.0)))
     typical = max(typical, 1e-6 * largest, 1e-30)
-    # The shortest and the longest r that codes can hold; squared errors up to four times those that were seen.
-    halves = [np.square(step, dtype=np.float64) / 4 for step in steps]
-    least = min(float(half.sum()) for half in halves)
-    most = max(
-        float((half * (2.0**depth - 1) ** 2).sum()) for half, depth in zip(halves, depths, strict=True)
-    )
-    spare = 4 * abs(share) * float(seen.errors.max(initial=0.0))
-    least, most = (least, most + spare) if share >= 0 else (least - spare, most)
+    # Of scales half the smallest to twice the largest; of the rest half as much again as was seen, to either side.
+    high = max(2 * float(seen.scales.max(initial=0.0)), SMALLEST)
+    low = max(float(np.min(seen.scales, where=seen.scales > 0, initial=high)) / 2, high / SCALE_RANGE)
+    added = seen.added(share)
+    ends = np.array([added.min(initial=np.inf), added.max(initial=-np.inf)]) if len(added) else np.zeros(2)
+    least, most = ends + np.array([-0.5, 0.5]) * max(ends[1] - ends[0], 1e-3)
     used = [cell.bits.used for cell in cells]
     frames: dict[str, Any] = dict.fromkeys(("left", "right", "pairs", "basis"))
     if shape is None:
@@ -236,11 +293,10 @@ def assembled(
         coordinates=np.stack([cell.bits.order for cell in cells]),
         steps=np.concatenate(steps),
         depths=np.concatenate(depths),
-        errors=np.geomspace(typical / ERROR_RANGE, typical * ERROR_RANGE, ERROR_LEVELS - 1).astype(
-            np.float32
-        ),
+        scales=np.append(0.0, np.geomspace(low, high, LEVELS - 1)).astype(np.float32),
+        errors=np.geomspace(typical / ERROR_RANGE, typical * ERROR_RANGE, LEVELS - 1).astype(np.float32),
         add_least=float(np.float32(least)),
-        add_step=float(np.float32(max((most - least) / 65_000, SMALLEST))),
+        add_step=float(np.float32((most - least) / (LEVELS - 1))),
         share=share,
         n_bytes=n_bytes,
     )
@@ -248,13 +304,15 @@ def assembled(
 
 def with_angles(coder: EuclideanCoder, sample: Sample) -> EuclideanCoder:
     """Return the coder with what the sample's hits tell about angles of errors."""
-    codes = coder.encode(sample.items)
+    # As many items as there are: the more of them, the nearer and the luckier are the hits.
+    every = sample.items if sample.items is sample.train else np.concatenate([sample.items, sample.train])
+    codes = coder.encode(every)
     k = min(HITS, len(codes) // 5)
     if k < 1:
         return coder
     queries = np.ascontiguousarray(sample.queries)
     ids = coder.compiled.top_k(queries, [codes], k)[0]
-    items, chosen = sample.items[ids].astype(np.float64), codes[ids.ravel()]
+    items, chosen = every[ids].astype(np.float64), codes[ids.ravel()]
     stand = coder.decode(chosen).reshape(items.shape)
     asked = queries[:, None].astype(np.float64)
     distance = np.sqrt(np.square(asked - stand).sum(axis=2)).ravel()

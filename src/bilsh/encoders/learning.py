@@ -41,7 +41,7 @@ DISTORTIONS = np.array(
 """Its mean squared error."""
 
 PRIOR_ROWS = 100
-"""Weight, in rows, of what all centres have in common in the frame of one of them."""
+"""Least weight, in rows, of what all centres have in common in the frame of one of them."""
 
 KMEANS_ROUNDS = 12
 
@@ -136,8 +136,8 @@ class Covariance:
         )
 
     def towards(self, prior: Covariance) -> Covariance:
-        """Return the mean of both, where the other one counts as much as a hundred rows."""
-        own = self.n_rows / (self.n_rows + PRIOR_ROWS)
+        """Return the mean of both, where the other one counts as many rows as there are numbers to rotate."""
+        own = self.n_rows / (self.n_rows + max(PRIOR_ROWS, *map(len, self.parts)))
         return Covariance(
             tuple(
                 own * mine + (1 - own) * other for mine, other in zip(self.parts, prior.parts, strict=True)
@@ -201,8 +201,25 @@ def allocate(deviations: Floats, n_bits: int) -> Allocation:
     return Allocation(candidates[used], depths[used], place[order], float(left))
 
 
-def quantized(values: Values, steps: Values, depths: NDArray[np.int32]) -> Floats:
-    """Values (n, m) as codes give them back."""
+def lengths_of(D: Values) -> Floats:
+    """Lengths (n, 1) of differences."""
+    return np.asarray(np.sqrt(np.square(D, dtype=np.float64).sum(axis=1, keepdims=True)))
+
+
+def shapes_of(D: Values) -> Values:
+    """Differences divided by their lengths; those without a length stay 0.
+
+    Items differ in length far more than the coordinates of a Gaussian would let them: without their lengths,
+    coordinates have the light tails for which the quantisers were made.
+    """
+    lengths = lengths_of(D)
+    return np.divide(
+        D, lengths, out=np.zeros_like(D), where=lengths > 0, dtype=np.float32, casting="same_kind"
+    )
+
+
+def quantized(values: Floats | Values, steps: Values, depths: NDArray[np.int32]) -> Floats:
+    """Coordinates (n, m) of differences of length 1, as codes give them back."""
     half = 2.0 ** (depths - 1)
     cells = np.clip(np.floor(values / steps), -half, half - 1)
     return np.asarray((cells + 0.5) * steps, dtype=np.float64)

@@ -15,6 +15,8 @@ from bilsh.theory.error_angles import distance_at
 from bilsh.types import Floats
 from bilsh.validation import check_fraction
 
+COPY = 0.975
+"""Least share of a code's bound that the error of an item has: steps of bounds are 2.2 % wide."""
 NUMBERS_AT_ONCE = 2**24
 """Of decoded descriptors that are compared at a time."""
 
@@ -118,6 +120,8 @@ class DistanceEvidence:
                 distance_at(distance, e, table.cosine(ratios, level)) for level in (0.5, tail, 1 - tail)
             )
             value = np.where(known, middle, distance)
+            # The query itself lies as far from what its code stands for as the error says: that is never ruled out.
+            near = np.where((ratios > COPY) & (ratios <= 1), 0.0, near)
             interval = np.where(known[..., None], np.stack([near, far], axis=-1), bound)
         if quantity == "distance":
             return DistanceEstimate(quantity, value, interval, bound, distance, error)

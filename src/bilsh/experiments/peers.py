@@ -24,11 +24,9 @@ from bilsh.search.exact import top_k
 from bilsh.types import Values
 
 Found = NDArray[np.int64]
+Method = Callable[[Values, Values, int, float], Found | None]
 
 K = 10
-RABITQ_FACTORS = 8
-"""Bytes of the two factors that RaBitQ keeps beside the bits of an item."""
-
 NEEDS_FAISS = (
     "FAISS LSH, ITQ, RaBitQ, PQ, OPQ and SQ are left out: they need faiss-cpu (pip install 'bilsh[bench]')."
 )
@@ -90,39 +88,30 @@ def _itq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     return _searched(optional("faiss", "ITQ").index_factory(X.shape[1], f"ITQ{8 * size},LSH"), Q, X)
 
 
-def _rabitq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    dims = 8 * (size - RABITQ_FACTORS)
-    if not 8 <= dims <= X.shape[1]:
-        return None
-    faiss = optional("faiss", "RaBitQ")
-    if not hasattr(faiss, "IndexRaBitQ"):
-        return None
-    return _searched(faiss.index_factory(X.shape[1], f"PCAR{dims},RaBitQ"), Q, X)
+def _rabitq(bits: int, lists: int) -> Method:
+    """As many leading components as fit, of so many bits; residuals to centres where there are lists, all looked at.
 
+    The byte that names the list counts.
+    """
 
-def _ivf_rabitq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    """Residuals to 256 centres, all lists looked at; the byte that names the list counts."""
-    faiss = optional("faiss", "RaBitQ")
-    if not hasattr(faiss, "IndexIVFRaBitQ") or len(X) < 256:
-        return None
-    found: list[Any] = []
-    for bits in (1, 2, 3, 4):
-        dims = min(X.shape[1], 8 * size // bits)
-        while dims >= 8:
-            index = faiss.index_factory(X.shape[1], f"PCAR{dims},IVF256,RaBitQ{bits if bits > 1 else ''}")
+    def method(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
+        faiss = optional("faiss", "RaBitQ")
+        if not hasattr(faiss, "IndexIVFRaBitQ") or len(X) < lists:
+            return None
+        kind = f"{f'IVF{lists},' if lists else ''}RaBitQ{bits if bits > 1 else ''}"
+        for dims in range(min(X.shape[1], 8 * size // bits), 7, -1):
+            index = faiss.index_factory(X.shape[1], f"PCAR{dims},{kind}")
             if index.sa_code_size() <= size:
                 break
-            dims -= 8
-        # More bits for a number pay only where (nearly) all numbers have one already.
-        if dims >= 8 and (bits == 1 or dims == X.shape[1]):
-            found.append(index)
-    if not found:
-        return None
-    index = found[-1]
-    lists = faiss.extract_index_ivf(index)
-    lists.nprobe = 256
-    lists.cp.min_points_per_centroid = 1
-    return _searched(index, Q, X)
+        else:
+            return None
+        if lists:
+            inverted = faiss.extract_index_ivf(index)
+            inverted.nprobe = lists
+            inverted.cp.min_points_per_centroid = 1
+        return _searched(index, Q, X)
+
+    return method
 
 
 def _opq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
@@ -142,12 +131,10 @@ def _opq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
 
 
 def _scalar(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    faiss = optional("faiss", "SQ")
-    for bits in (8, 6, 4):
-        index = faiss.index_factory(X.shape[1], f"SQ{bits}")
-        if index.sa_code_size() == size:
-            return _searched(index, Q, X)
-    return None
+    """Four bits of each leading component, eight where all have them."""
+    faiss, d = optional("faiss", "SQ"), X.shape[1]
+    bits = 8 if size >= d else 4
+    return _searched(faiss.index_factory(d, f"PCA{min(d, 8 * size // bits)},SQ{bits}"), Q, X)
 
 
 def _pq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
@@ -162,8 +149,6 @@ def _pq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     return _searched(index, np.pad(Q, padding), np.pad(X, padding))
 
 
-Method = Callable[[Values, Values, int, float], Found | None]
-
 METHODS: dict[str, Method] = {
     "ours: kernel, Hamming": lambda Q, X, size, b: _kernel(Q, X, size, b, False),
     "ours: kernel, asymmetric": lambda Q, X, size, b: _kernel(Q, X, size, b, True),
@@ -172,8 +157,12 @@ METHODS: dict[str, Method] = {
     "sign of centred values": _signs,
     "FAISS LSH": _lsh,
     "ITQ": _itq,
-    "RaBitQ": _rabitq,
-    "IVF256-RaBitQ": _ivf_rabitq,
+    "RaBitQ": _rabitq(1, 0),
+    "RaBitQ, 2 bits": _rabitq(2, 0),
+    "RaBitQ, 4 bits": _rabitq(4, 0),
+    "IVF256-RaBitQ": _rabitq(1, 256),
+    "IVF256-RaBitQ, 2 bits": _rabitq(2, 256),
+    "IVF256-RaBitQ, 4 bits": _rabitq(4, 256),
     "PQ": _pq,
     "OPQ": _opq,
     "scalar quantiser": _scalar,

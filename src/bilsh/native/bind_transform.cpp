@@ -24,7 +24,8 @@ bilsh::CodeSet codes_of(const bilsh::TransformPlan& plan, const Slabs& slabs, co
 
 void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, const Frames& frames,
                         In<float, 2> centres, In<int32_t, 2> coordinates, In<float, 1> steps, In<int32_t, 1> depths,
-                        In<float, 1> errors, double add_least, double add_step, double share, std::size_t n_bytes) {
+                        In<float, 1> scales, In<float, 1> errors, double add_least, double add_step, double share,
+                        std::size_t n_bytes) {
     bilsh::TransformParts parts{centres.shape(0),
                                 centres.shape(1),
                                 coordinates.shape(1),
@@ -35,6 +36,7 @@ void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, 
                                 coordinates.data(),
                                 steps.data(),
                                 depths.data(),
+                                scales.data(),
                                 errors.data(),
                                 static_cast<float>(add_least),
                                 static_cast<float>(add_step),
@@ -63,6 +65,9 @@ void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, 
     require(steps.shape(0) == total && depths.shape(0) == total,
             "steps and depths must have one entry per coordinate, " + text(total));
     for (std::size_t i = 0; i < total; ++i) require(steps.data()[i] > 0.0f, "steps must be above 0");
+    require(scales.shape(0) == bilsh::scale_levels, "scales must have 256 entries");
+    require(scales.data()[0] >= 0.0f && std::is_sorted(scales.data(), scales.data() + scales.shape(0)),
+            "scales must ascend from 0");
     require(errors.shape(0) == bilsh::error_levels - 1, "errors must have 255 entries");
     require(std::is_sorted(errors.data(), errors.data() + errors.shape(0)), "errors must ascend");
     require(parts.add_step > 0.0f, "add_step must be above 0");
@@ -118,8 +123,9 @@ void bind_transform(nb::module_& m) {
                                      "Centres, frames and quantisers: float32 rows in, codes or estimates out.")
         .def("__init__", &new_transform_plan, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::arg("nearest"),
              nb::arg("frames"), nb::arg("centres").noconvert(), nb::arg("coordinates").noconvert(),
-             nb::arg("steps").noconvert(), nb::arg("depths").noconvert(), nb::arg("errors").noconvert(),
-             nb::arg("add_least"), nb::arg("add_step"), nb::arg("share"), nb::arg("n_bytes"))
+             nb::arg("steps").noconvert(), nb::arg("depths").noconvert(), nb::arg("scales").noconvert(),
+             nb::arg("errors").noconvert(), nb::arg("add_least"), nb::arg("add_step"), nb::arg("share"),
+             nb::arg("n_bytes"))
         .def("encode", &encode, nb::arg("X").noconvert(), nb::arg("n_jobs") = 1, "Codes (n, n_bytes).")
         .def("top_k", &top_k, nb::arg("Q").noconvert(), nb::arg("slabs").noconvert(), nb::arg("k"),
              nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,

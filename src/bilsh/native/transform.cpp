@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels.h"
 #include "threads.h"
 #include "transform_kernels.h"
 
@@ -14,19 +15,6 @@ constexpr std::size_t block_bytes = std::size_t{1} << 24;  // of items that are 
 constexpr std::size_t most_rows = 4096;
 constexpr double slack = 1e-5;  // of lengths: more than the rounding of coordinates takes from an error
 
-// Eight sums side by side, added up in one order.
-template <class Term>
-double sum_of(std::size_t n, const Term& term) {
-    double lane[8] = {};
-    std::size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (std::size_t l = 0; l < 8; ++l) lane[l] += term(i + l);
-    for (; i < n; ++i) lane[i % 8] += term(i);
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
-}
-
-double squared(double x) { return x * x; }
-
 }  // namespace
 
 TransformPlan::TransformPlan(const TransformParts& parts)
@@ -36,6 +24,7 @@ TransformPlan::TransformPlan(const TransformParts& parts)
       nearest_(parts.nearest),
       frames_(parts.frames),
       centres_(parts.centres, parts.centres + parts.n_centres * parts.d),
+      scales_(parts.scales, parts.scales + scale_levels),
       errors_(parts.errors, parts.errors + error_levels - 1),
       bit_(parts.n_centres * parts.bits),
       add_least_(parts.add_least),
@@ -47,6 +36,11 @@ TransformPlan::TransformPlan(const TransformParts& parts)
     }
     std::copy_n(parts.steps, steps_.size(), steps_.begin());
     depths_.assign(parts.depths, parts.depths + steps_.size());
+    for (const std::int32_t depth : depths_) halves_.push_back(static_cast<float>(1u << (depth - 1)));
+    const std::vector<float> zero(d_, 0.0f);
+    for (std::size_t c = 0; c < frames_.size(); ++c)
+        norms_.push_back(
+            std::sqrt(bilsh::kernels().transforms.squared_distance(centres_.data() + c * d_, zero.data(), d_)));
     for (std::size_t c = 0; c < frames_.size(); ++c) {
         std::vector<std::int32_t> left(
             depths_.begin() + static_cast<std::ptrdiff_t>(first_[c]),
@@ -60,33 +54,31 @@ TransformPlan::TransformPlan(const TransformParts& parts)
 
 void TransformPlan::quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const {
     const std::size_t m = frames_[centre]->bits().size();
-    const float* step = steps_.data() + first_[centre];
-    const std::int32_t* depth = depths_.data() + first_[centre];
     thread_local std::vector<std::uint32_t> place;
     place.resize(m + 1);
-    double inside = 0.0, length = 0.0, error = 0.0;
-    for (std::size_t i = 0; i < m; ++i) {
-        const float half = static_cast<float>(1u << (depth[i] - 1));
-        const float cell = std::clamp(std::floor(values[i] / step[i]) + half, 0.0f, 2.0f * half - 1.0f);
-        place[i] = static_cast<std::uint32_t>(cell);
-        const double v = double{values[i]}, r = double{step[i]} * (double{cell} + 0.5 - double{half});
-        inside += v * v;
-        length += r * r;
-        error += squared(v - r);
-    }
-    const float* c = centres_.data() + centre * d_;
-    const double from_centre = sum_of(d_, [&](std::size_t i) { return squared(double{x[i]} - double{c[i]}); });
-    const double size = sum_of(d_, [&](std::size_t i) { return squared(double{x[i]}); });
-    error += std::max(from_centre - inside, 0.0);
-    const double bound = std::sqrt(error) + slack * (std::sqrt(size) + std::sqrt(from_centre));
+    const TransformKernels& kernels = bilsh::kernels().transforms;
+    const double from_centre = kernels.squared_distance(x, centres_.data() + centre * d_, d_);
+    const double length = std::sqrt(from_centre);
+    const float shrink = length > 0.0 && 1.0 / length < 1e37 ? static_cast<float>(1.0 / length) : 0.0f;
+    const Products found = kernels.quantize(values, m, shrink, steps_.data() + first_[centre],
+                                            halves_.data() + first_[centre], place.data());
+    const double wanted = found.squares > 0.0 ? found.product / found.squares : 0.0;
+    auto above = std::lower_bound(scales_.begin(), scales_.end() - 1, wanted,
+                                  [](float scale, double value) { return double{scale} < value; });
+    if (above != scales_.begin() && wanted - double{*(above - 1)} < double{*above} - wanted) --above;
+    const double scale = double{*above};
+    const double inside = found.inside - 2.0 * scale * found.product + scale * scale * found.squares;
+    const double error = std::max(inside, 0.0) + std::max(from_centre - found.inside, 0.0);
+    // |x| is at most |centre| + |x - centre|.
+    const double bound = std::sqrt(error) + slack * (norms_[centre] + 2.0 * length);
     const auto level = std::lower_bound(errors_.begin(), errors_.end(), bound,
                                         [](float at_most, double value) { return double{at_most} < value; });
-    const double add = (length + double{share_} * error - double{add_least_}) / double{add_step_};
-    const long whole = std::lrint(std::clamp(std::isfinite(add) ? add : 65535.0, 0.0, 65535.0));
+    const double rest = scale > 0.0 ? double{share_} * error / (scale * scale) : 0.0;
+    const double add = (found.squares + rest - double{add_least_}) / double{add_step_};
     code[0] = static_cast<std::uint8_t>(centre);
-    code[1] = static_cast<std::uint8_t>(level - errors_.begin());
-    code[2] = static_cast<std::uint8_t>(whole & 255);
-    code[3] = static_cast<std::uint8_t>(whole >> 8);
+    code[1] = static_cast<std::uint8_t>(above - scales_.begin());
+    code[2] = static_cast<std::uint8_t>(std::lrint(std::clamp(std::isfinite(add) ? add : 255.0, 0.0, 255.0)));
+    code[3] = static_cast<std::uint8_t>(level - errors_.begin());
     const Bit* bit = bit_.data() + centre * whole_bits_;
     place[m] = 0;
     for (std::size_t byte = header_bytes; byte < bytes_; ++byte, bit += 8) {
@@ -155,9 +147,10 @@ void TransformPlan::encode(const float* x, std::size_t n, std::uint8_t* codes, s
 
 QueryWeights TransformPlan::weights(const float* q, std::size_t n, std::atomic<bool>* nonfinite, int n_jobs) const {
     const std::size_t n_centres = frames_.size(), n_bits = bits();
-    QueryWeights made{n, n_centres, (n_bits + weight_padding - 1) / weight_padding * weight_padding, {}, {}};
+    QueryWeights made{n, n_centres, (n_bits + weight_padding - 1) / weight_padding * weight_padding, {}, {}, {}};
     made.weights.assign(n * n_centres * made.stride, 0.0f);
     made.bias.resize(n * n_centres);
+    made.far.resize(n * n_centres);
     const bool by_centre = n_jobs > 1 && n_centres >= 2 * static_cast<std::size_t>(n_jobs);
     parallel_for(n_centres, by_centre ? n_jobs : 1, [&](std::size_t c, int) {
         const std::size_t m = frames_[c]->bits().size();
@@ -171,7 +164,7 @@ QueryWeights TransformPlan::weights(const float* q, std::size_t n, std::atomic<b
         for (std::size_t i = 0; i < n; ++i) {
             const float *own = values.data() + i * m, *item = q + i * d_;
             float* weight = made.weights.data() + (i * n_centres + c) * made.stride;
-            double bias = sum_of(d_, [&](std::size_t j) { return squared(double{item[j]} - double{centre[j]}); });
+            double bias = 0.0;
             for (std::size_t r = 0; r < n_bits; ++r) {
                 if (bit[r].coordinate < 0) continue;
                 const std::size_t at = static_cast<std::size_t>(bit[r].coordinate);
@@ -179,7 +172,9 @@ QueryWeights TransformPlan::weights(const float* q, std::size_t n, std::atomic<b
                 weight[r] = -2.0f * half;
                 bias += double{half};
             }
-            made.bias[i * n_centres + c] = static_cast<float>(bias + double{add_least_});
+            made.bias[i * n_centres + c] = static_cast<float>(bias);
+            made.far[i * n_centres + c] =
+                static_cast<float>(bilsh::kernels().transforms.squared_distance(item, centre, d_));
         }
     });
     return made;

@@ -3,12 +3,15 @@
 //
 // A code, byte by byte:
 //   0      the centre
-//   1      e: the error |x - x_hat| is at most errors[e]; the last value stands for all that is larger
-//   2, 3   add, low byte first: |r|^2 + share * |x - x_hat|^2 is about add_least + add_step * add
+//   1      t: the scale scales[t]; scales[0] is 0
+//   2      add: |r|^2 + share * |x - x_hat|^2 / scale^2 is about add_least + add_step * add
+//   3      e: the error |x - x_hat| is at most errors[e]; the last value stands for all that is larger
 //   4 ..   bits in the order of their worth, the j-th in bit j % 8 of byte 4 + j / 8
-// Where all bits of a coordinate v of step s and depth b are there, u = clip(floor(v / s) + 2^(b - 1), 0, 2^b - 1), the
-// highest bit first, and r = s (u + 1/2 - 2^(b - 1)). Where some are not, r is the middle of what is left open. The
-// squared distance of a query with coordinates t from an item is estimated by |q - centre|^2 - 2 <t, r> + add.
+// A coordinate is divided by the length |x - centre| of its item, v = (1 / length) * coordinate. Where all bits of a v
+// of step s and depth b are there, u = clip(floor(v / s) + 2^(b - 1), 0, 2^b - 1), the highest bit first, and r = s (u
+// + 1/2 - 2^(b - 1)). Where some are not, r is the middle of what is left open. The code stands for x_hat = centre +
+// scale * r, with the scale that errs least. The squared distance of a query with coordinates q from an item is
+// estimated by |q - centre|^2 + scale (scale * (add_least + add_step * add) - 2 <q, r>).
 //
 // Every number comes from chains of operations in a fixed order, so codes do not depend on machine, batch or threads.
 #pragma once
@@ -24,6 +27,7 @@ namespace bilsh {
 
 inline constexpr std::size_t header_bytes = 4;
 inline constexpr std::size_t error_levels = 256;
+inline constexpr std::size_t scale_levels = 256;
 inline constexpr std::size_t most_centres = 256;
 
 struct TransformParts {
@@ -35,14 +39,15 @@ struct TransformParts {
     const std::int32_t* coordinate;   // (n_centres, bits): which coordinate a bit tells of; -1: none, the bit is 0
     const float* steps;               // of all coordinates, centre by centre
     const std::int32_t* depths;       // bits of each of them
+    const float* scales;              // (scale_levels,), ascending from 0
     const float* errors;              // (error_levels - 1,), ascending
     float add_least, add_step, share;
 };
 
-// What a batch of queries is compared by: an estimate is bias + the weights of the set bits + add_step * add.
+// What a batch of queries is compared by: far + scale * (bias + the weights of the set bits + scale * add).
 struct QueryWeights {
-    std::size_t n, n_centres, stride;  // floats from one centre's weights to the next
-    std::vector<float> weights, bias;  // (n, n_centres, stride), (n, n_centres)
+    std::size_t n, n_centres, stride;       // floats from one centre's weights to the next
+    std::vector<float> weights, bias, far;  // (n, n_centres, stride), (n, n_centres), (n, n_centres)
 
     const float* at(std::size_t query, std::size_t centre) const {
         return weights.data() + (query * n_centres + centre) * stride;
@@ -57,7 +62,8 @@ public:
     std::size_t bytes() const { return bytes_; }
     std::size_t bits() const { return 8 * (bytes_ - header_bytes); }
     std::size_t n_centres() const { return frames_.size(); }
-    float add_step() const { return add_step_; }
+    float scale(std::uint8_t level) const { return scales_[level]; }
+    float add(std::uint8_t level) const { return add_least_ + add_step_ * static_cast<float>(level); }
 
     void encode(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite, int n_jobs) const;
     QueryWeights weights(const float* q, std::size_t n, std::atomic<bool>* nonfinite, int n_jobs) const;
@@ -83,7 +89,8 @@ private:
     std::size_t d_, whole_bits_, bytes_;
     const Plan* nearest_;
     std::vector<const Plan*> frames_;
-    std::vector<float> centres_, steps_, errors_;
+    std::vector<float> centres_, steps_, halves_, scales_, errors_;
+    std::vector<double> norms_;       // of the centres
     std::vector<std::size_t> first_;  // coordinate of each centre among all
     std::vector<std::int32_t> depths_;
     std::vector<Bit> bit_;  // (n_centres, whole_bits)

@@ -2,8 +2,6 @@
 // so all levels give the same.
 #include "transform_kernels.h"
 
-#include <cmath>
-
 #if defined(__AVX2__)
 #    include <immintrin.h>
 #endif
@@ -78,7 +76,7 @@ inline __m128i totals(const Sum (&sum)[4]) {
     return _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
 }
 #endif
-inline void add_totals(const Sum (&sum)[4], const uint32_t* order, size_t n, int32_t* sums) {
+inline void add_totals(const Sum (&sum)[4], size_t n, int32_t* sums) {
     int32_t total[4] = {};
 #if defined(__AVX2__)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(total), totals(sum));
@@ -86,7 +84,7 @@ inline void add_totals(const Sum (&sum)[4], const uint32_t* order, size_t n, int
     for (int i = 0; i < 4; ++i)
         for (int l = 0; l < 8; ++l) total[i] += sum[i].lane[l];
 #endif
-    for (size_t i = 0; i < n; ++i) sums[order[i]] += total[i];
+    for (size_t i = 0; i < n; ++i) sums[i] += total[i];
 }
 
 void add_weights(const uint8_t* rows, size_t stride, const uint32_t* order, size_t n, size_t n_bytes,
@@ -106,7 +104,7 @@ void add_weights(const uint8_t* rows, size_t stride, const uint32_t* order, size
         if (j < n_bytes)
             for (size_t i = 0; i < 4; ++i)
                 sum[i] = add_word(sum[i], load_word(row[i] + j, n_bytes - j), weights + 8 * j);
-        add_totals(sum, order + first, some, sums);
+        add_totals(sum, some, sums + first);
     }
 }
 
@@ -117,15 +115,61 @@ void add_real_weights(const uint8_t* row, size_t n_bytes, const float* weights, 
     }
 }
 
-void start_sums(const uint8_t* centre, const std::uint16_t* extra, size_t n, const int32_t* start, float factor,
-                int32_t* sums) {
-    for (size_t i = 0; i < n; ++i)
-        sums[i] = start[centre[i]] + static_cast<int32_t>(__builtin_rintf(factor * static_cast<float>(extra[i])));
+void rank(const int32_t* sums, int32_t more, const float* scale, const float* add, size_t n, const Ranking& by,
+          int32_t* ranks) {
+    const Ranking all = by;
+    for (size_t i = 0; i < n; ++i) {
+        const float sum = static_cast<float>(sums[i] + more);
+        ranks[i] = static_cast<int32_t>(
+            __builtin_rintf(all.far + (scale[i] * (all.step * sum + all.bias) + all.unit * add[i])));
+    }
+}
+
+constexpr size_t lanes = 8;
+
+inline double total_of(const double (&lane)[lanes]) {
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+double squared_distance(const float* x, const float* y, size_t n) {
+    double lane[lanes] = {};
+    const auto add = [&](size_t i, size_t l) {
+        const double off = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+        lane[l] += off * off;
+    };
+    size_t i = 0;
+    for (; i + lanes <= n; i += lanes)
+        for (size_t l = 0; l < lanes; ++l) add(i + l, l);
+    for (size_t l = 0; i < n; ++i, ++l) add(i, l);
+    return total_of(lane);
+}
+
+Products quantize(const float* values, size_t n, float shrink, const float* steps, const float* halves,
+                  uint32_t* cells) {
+    double inside[lanes] = {}, product[lanes] = {}, squares[lanes] = {};
+    const auto add = [&](size_t i, size_t l) {
+        float cell = __builtin_floorf(shrink * values[i] / steps[i]) + halves[i];
+        const float last = 2.0f * halves[i] - 1.0f;
+        cell = cell < 0.0f ? 0.0f : cell;
+        cell = cell > last ? last : cell;
+        cells[i] = static_cast<uint32_t>(static_cast<int32_t>(cell));
+        const double v = static_cast<double>(values[i]);
+        const double r =
+            static_cast<double>(steps[i]) * (static_cast<double>(cell) + 0.5 - static_cast<double>(halves[i]));
+        inside[l] += v * v;
+        product[l] += v * r;
+        squares[l] += r * r;
+    };
+    size_t i = 0;
+    for (; i + lanes <= n; i += lanes)
+        for (size_t l = 0; l < lanes; ++l) add(i + l, l);
+    for (size_t l = 0; i < n; ++i, ++l) add(i, l);
+    return {total_of(inside), total_of(product), total_of(squares)};
 }
 
 }  // namespace
 
 extern const TransformKernels transform_kernels;
-const TransformKernels transform_kernels = {add_weights, add_real_weights, start_sums};
+const TransformKernels transform_kernels = {add_weights, add_real_weights, rank, squared_distance, quantize};
 
 }  // namespace bilsh::BILSH_LEVEL

@@ -24,31 +24,35 @@ struct Header {
     const std::uint8_t* code;
     // A damaged code may name a centre that is not there: it reads that of another.
     std::size_t centre(std::size_t n_centres) const { return std::min<std::size_t>(code[0], n_centres - 1); }
-    std::uint16_t add() const { return static_cast<std::uint16_t>(code[2] | code[3] << 8); }
+    float scale(const TransformPlan& plan) const { return plan.scale(code[1]); }
+    float add(const TransformPlan& plan) const { return plan.add(code[2]); }
 };
 
-// Every estimate lies within `low` and `high` steps of its integer: start[centre] + the integer weights of the set bits
-// + round(factor * add). All errors are known: those of weights add up to their sums, by sign; starts and adds are off
-// by half a step; a float32 estimate is off by the rounding of its additions (Higham, section 4.2), which comes on top.
+// Integers that rank as estimates do, but for known errors: estimates in units of 2^-29 of the largest, where a sum of
+// real weights is replaced by one of 16-bit integers. The errors of weights add up to their sums, by sign; integers are
+// off by half a unit; float32 operations by their rounding (Higham, section 4.2), here and in the estimates.
 class Integers {
 public:
     Integers(const QueryWeights& from, std::size_t query, const TransformPlan& plan,
              const std::vector<std::size_t>& ends)
         : stride_(from.stride), n_parts_(ends.size()) {
-        double widest = 0.0, size = 0.0;
+        const double scale = double{plan.scale(scale_levels - 1)};
+        const double add = std::max(std::fabs(double{plan.add(0)}), std::fabs(double{plan.add(255)}));
+        std::vector<double> steps(from.n_centres);
+        double size = 0.0;
         for (std::size_t c = 0; c < from.n_centres; ++c) {
-            double sum = std::fabs(double{from.bias[query * from.n_centres + c]});
             const float* w = from.at(query, c);
+            double widest = 0.0, sum = std::fabs(double{from.bias[query * from.n_centres + c]});
             for (std::size_t r = 0; r < stride_; ++r) {
                 sum += std::fabs(double{w[r]});
                 widest = std::max(widest, std::fabs(double{w[r]}));
             }
-            size = std::max(size, sum + 65535.0 * double{plan.add_step()});
+            steps[c] = std::max({widest / 32767.0, sum / double{1 << 30}, 1e-30});
+            size = std::max(size, double{from.far[query * from.n_centres + c]} + scale * (sum + scale * add));
         }
-        const double step = std::max(widest / 32767.0, size / double{1 << 29});
-        if (!std::isfinite(size) || !(step > 1e-30)) return;
+        const double unit = size / double{1 << 29};
+        if (!std::isfinite(size) || !(unit > 1e-30)) return;
         weights_.resize(from.n_centres * stride_);
-        start_.resize(from.n_centres);
         best_rest_.resize(from.n_centres * n_parts_);
         double over = 0.0, under = 0.0;
         for (std::size_t c = 0; c < from.n_centres; ++c) {
@@ -57,21 +61,22 @@ public:
             double above = 0.0, below = 0.0;
             std::int32_t* rest = best_rest_.data() + c * n_parts_;
             for (std::size_t r = 0; r < stride_; ++r) {
-                whole[r] = static_cast<std::int16_t>(std::lrint(double{w[r]} / step));
-                const double off = double{w[r]} / step - whole[r];
+                whole[r] = static_cast<std::int16_t>(std::lrint(double{w[r]} / steps[c]));
+                const double off = double{w[r]} / steps[c] - whole[r];
                 (off > 0 ? above : below) += off;
                 for (std::size_t part = 0; part < n_parts_ && r >= ends[part]; ++part)
                     rest[part] += std::min<std::int32_t>(whole[r], 0);
             }
-            over = std::max(over, above);
-            under = std::min(under, below);
-            start_[c] = static_cast<std::int32_t>(std::lrint(double{from.bias[query * from.n_centres + c]} / step));
+            over = std::max(over, above * steps[c]);
+            under = std::min(under, below * steps[c]);
+            const std::size_t at = query * from.n_centres + c;
+            rankings_.push_back({static_cast<float>(double{from.far[at]} / unit),
+                                 static_cast<float>(double{from.bias[at]} / unit), static_cast<float>(steps[c] / unit),
+                                 static_cast<float>(1.0 / unit)});
         }
-        factor_ = static_cast<float>(double{plan.add_step()} / step);
-        const double additions = 8.0 + static_cast<double>(stride_ / bit_lanes);
-        const double rounding = additions * 0x1p-24 / (1.0 - additions * 0x1p-24) * size / step;
-        // factor_ itself is rounded: 65535 * factor * 2^-23 steps at most.
-        const double margin = over - under + 2.0 * (1.0 + rounding + 65535.0 * double{factor_} * 0x1p-23) + 2.0;
+        const double additions = 24.0 + static_cast<double>(stride_ / bit_lanes);
+        const double rounding = additions * 0x1p-24 / (1.0 - additions * 0x1p-24) * double{1 << 29};
+        const double margin = scale * (over - under) / unit + 2.0 * (1.0 + rounding) + 2.0;
         if (margin < double{1 << 28}) margin_ = static_cast<std::int32_t>(margin);
     }
 
@@ -80,42 +85,66 @@ public:
     const std::int16_t* weights(std::size_t centre, std::size_t bit) const {
         return weights_.data() + centre * stride_ + bit;
     }
-    const std::int32_t* start() const { return start_.data(); }
-    float factor() const { return factor_; }
+    const Ranking& ranking(std::size_t centre) const { return rankings_[centre]; }
     // The least that the bits after a part can add.
     std::int32_t best_rest(std::size_t centre, std::size_t part) const { return best_rest_[centre * n_parts_ + part]; }
 
 private:
     std::size_t stride_, n_parts_;
     std::vector<std::int16_t> weights_;
-    std::vector<std::int32_t> start_, best_rest_;
-    float factor_ = 0.0f;
+    std::vector<std::int32_t> best_rest_;
+    std::vector<Ranking> rankings_;
     std::int32_t margin_ = 0;
 };
 
-// Rows of a block by their centres.
-struct Block {
-    std::size_t row = 0, n = 0;
-    std::vector<std::uint8_t> centre;
-    std::vector<std::uint16_t> add;
-    std::vector<std::uint32_t> order, begin;
+// Some rows of a block by their centres, with what their headers say.
+struct Rows {
+    std::vector<std::uint32_t> order, begin;  // rows of the block; where each centre's begin
+    std::vector<float> scale, add;            // add: scale^2 times what is added
 
-    void load(const Slab& first, std::size_t from, std::size_t n_rows, std::size_t n_centres) {
+    std::size_t size() const { return order.size(); }
+    void clear() {
+        order.clear();
+        scale.clear();
+        add.clear();
+        begin.assign(1, 0);
+    }
+    void push(const Rows& from, std::size_t i) {
+        order.push_back(from.order[i]);
+        scale.push_back(from.scale[i]);
+        add.push_back(from.add[i]);
+    }
+};
+
+struct Block {
+    std::size_t row = 0;
+    Rows rows;
+    std::vector<std::uint8_t> centre;
+    std::vector<std::uint32_t> next;
+
+    void load(const TransformPlan& plan, const Slab& first, std::size_t from, std::size_t n) {
+        const std::size_t n_centres = plan.n_centres();
         row = from;
-        n = n_rows;
         centre.resize(n);
-        add.resize(n);
-        order.resize(n);
-        begin.assign(n_centres + 1, 0);
+        rows.order.resize(n);
+        rows.scale.resize(n);
+        rows.add.resize(n);
+        rows.begin.assign(n_centres + 1, 0);
+        const std::uint8_t* data = first.data + row * first.bytes;
         for (std::size_t i = 0; i < n; ++i) {
-            const Header header{first.data + (row + i) * first.bytes};
-            centre[i] = static_cast<std::uint8_t>(header.centre(n_centres));
-            add[i] = header.add();
-            ++begin[centre[i] + 1];
+            centre[i] = static_cast<std::uint8_t>(Header{data + i * first.bytes}.centre(n_centres));
+            ++rows.begin[centre[i] + 1];
         }
-        for (std::size_t c = 0; c < n_centres; ++c) begin[c + 1] += begin[c];
-        std::vector<std::uint32_t> next(begin.begin(), begin.end() - 1);
-        for (std::size_t i = 0; i < n; ++i) order[next[centre[i]]++] = static_cast<std::uint32_t>(i);
+        for (std::size_t c = 0; c < n_centres; ++c) rows.begin[c + 1] += rows.begin[c];
+        next.assign(rows.begin.begin(), rows.begin.end() - 1);
+        for (std::size_t i = 0; i < n; ++i) {
+            const Header header{data + i * first.bytes};
+            const std::size_t at = next[centre[i]]++;
+            const float scale = header.scale(plan);
+            rows.order[at] = static_cast<std::uint32_t>(i);
+            rows.scale[at] = scale;
+            rows.add[at] = scale * scale * header.add(plan);
+        }
     }
 };
 
@@ -166,8 +195,9 @@ public:
         kernels_.transforms.add_real_weights(bits, plan_.bytes() - header_bytes, weights_.at(query, centre), lane);
         for (std::size_t half = bit_lanes / 2; half > 0; half /= 2)
             for (std::size_t l = 0; l < half; ++l) lane[l] += lane[l + half];
-        const float add = plan_.add_step() * static_cast<float>(header.add());
-        return (lane[0] + add) + weights_.bias[query * weights_.n_centres + centre];
+        const std::size_t at = query * weights_.n_centres + centre;
+        const float scale = header.scale(plan_);
+        return weights_.far[at] + scale * ((lane[0] + weights_.bias[at]) + scale * header.add(plan_));
     }
 
 private:
@@ -178,13 +208,12 @@ private:
                  [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
                      Candidates* own = candidates.of(worker);
                      Block block;
-                     std::vector<std::int32_t> sums(scan_rows);
-                     std::vector<std::uint32_t> chosen(scan_rows);
+                     Room room;
                      for (; row < row_end; row += scan_rows) {
-                         block.load(set_.slabs[0], row, std::min(scan_rows, row_end - row), weights_.n_centres);
+                         block.load(plan_, set_.slabs[0], row, std::min(scan_rows, row_end - row));
                          for (std::size_t q = query; q < query_end; ++q) {
                              poll();
-                             look_at_block(block, *integers_[queries[q]], own[q], sums.data(), chosen.data());
+                             look_at_block(block, *integers_[queries[q]], own[q], room);
                          }
                      }
                  });
@@ -193,44 +222,63 @@ private:
         });
     }
 
+    struct Room {
+        std::vector<std::int32_t> sums, ranks;
+        std::vector<std::uint32_t> chosen;
+        Rows fewer[2];
+    };
+
     // Rows that even the best bits could not bring below the limit leave the block at the end of a slab: none of the k
     // smallest is among them.
-    void look_at_block(const Block& block, const Integers& integers, Candidates& candidates, std::int32_t* sums,
-                       std::uint32_t* chosen) const {
-        kernels_.transforms.start_sums(block.centre.data(), block.add.data(), block.n, integers.start(),
-                                       integers.factor(), sums);
-        const std::vector<std::uint32_t>*order = &block.order, *begin = &block.begin;
-        std::vector<std::uint32_t> fewer, edges;
+    void look_at_block(const Block& block, const Integers& integers, Candidates& candidates, Room& room) const {
+        const Rows* rows = &block.rows;
+        room.sums.assign(rows->size(), 0);
+        room.ranks.resize(rows->size());
+        room.chosen.resize(rows->size());
         const std::int32_t limit = candidates.limit();
         for (std::size_t part = 0; part < set_.slabs.size(); ++part) {
             const std::size_t skip = part == 0 ? header_bytes : 0, first_bit = part == 0 ? 0 : ends_[part - 1];
             const Slab& slab = set_.slabs[part];
-            const std::uint8_t* rows = slab.data + block.row * slab.bytes + skip;
-            for (std::size_t c = 0; c < weights_.n_centres; ++c)
-                if ((*begin)[c] < (*begin)[c + 1])
-                    kernels_.transforms.add_weights(rows, slab.bytes, order->data() + (*begin)[c],
-                                                    (*begin)[c + 1] - (*begin)[c], slab.bytes - skip,
-                                                    integers.weights(c, first_bit), sums);
-            if (part + 1 == set_.slabs.size() || limit == std::numeric_limits<std::int32_t>::max()) continue;
-            std::vector<std::uint32_t> stay, stay_begin{0};
-            stay.reserve(order->size());
+            const std::uint8_t* data = slab.data + block.row * slab.bytes + skip;
+            const bool last = part + 1 == set_.slabs.size();
+            const bool prunes = !last && limit != std::numeric_limits<std::int32_t>::max();
             for (std::size_t c = 0; c < weights_.n_centres; ++c) {
-                const std::int32_t most = limit - integers.best_rest(c, part);
-                for (std::uint32_t i = (*begin)[c]; i < (*begin)[c + 1]; ++i)
-                    if (sums[(*order)[i]] <= most) stay.push_back((*order)[i]);
-                stay_begin.push_back(static_cast<std::uint32_t>(stay.size()));
+                const std::size_t at = rows->begin[c], n = rows->begin[c + 1] - at;
+                if (n == 0) continue;
+                std::int32_t* sums = room.sums.data() + at;
+                kernels_.transforms.add_weights(data, slab.bytes, rows->order.data() + at, n, slab.bytes - skip,
+                                                integers.weights(c, first_bit), sums);
+                if (last || prunes)
+                    kernels_.transforms.rank(sums, last ? 0 : integers.best_rest(c, part), rows->scale.data() + at,
+                                             rows->add.data() + at, n, integers.ranking(c), room.ranks.data() + at);
             }
-            if (worth_pruning * stay.size() > block.n) continue;
-            std::vector<std::int32_t> kept;
-            for (const std::uint32_t i : stay) kept.push_back(sums[i]);
-            for (const std::uint32_t i : *order) sums[i] = std::numeric_limits<std::int32_t>::max();
-            for (std::size_t i = 0; i < stay.size(); ++i) sums[stay[i]] = kept[i];
-            fewer.swap(stay);
-            edges.swap(stay_begin);
-            order = &fewer;
-            begin = &edges;
+            if (prunes) rows = those_that_stay(*rows, limit, part, room);
         }
-        candidates.push_rows(kernels_, set_, block.row, block.n, sums, chosen);
+        const std::size_t found =
+            kernels_.hamming.select(room.ranks.data(), rows->size(), candidates.limit(), room.chosen.data());
+        for (std::size_t i = 0; i < found; ++i) {
+            const std::int32_t rank = room.ranks[room.chosen[i]];
+            const std::size_t row = block.row + rows->order[room.chosen[i]];
+            if (rank <= candidates.limit() && set_.is_alive(row))
+                candidates.push({rank, static_cast<std::int64_t>(row)});
+        }
+    }
+
+    // Rows whose ranks are within the limit, where they are few enough to be worth it.
+    const Rows* those_that_stay(const Rows& rows, std::int32_t limit, std::size_t part, Room& room) const {
+        const std::size_t found = kernels_.hamming.select(room.ranks.data(), rows.size(), limit, room.chosen.data());
+        if (worth_pruning * found > rows.size()) return &rows;
+        Rows& stay = room.fewer[part % 2];
+        stay.clear();
+        std::size_t i = 0;
+        for (std::size_t c = 0; c < weights_.n_centres; ++c) {
+            for (; i < found && room.chosen[i] < rows.begin[c + 1]; ++i) {
+                room.sums[i] = room.sums[room.chosen[i]];
+                stay.push(rows, room.chosen[i]);
+            }
+            stay.begin.push_back(static_cast<std::uint32_t>(stay.size()));
+        }
+        return &stay;
     }
 
     void take(std::size_t query, std::size_t row, Nearest& best) const {

@@ -18,8 +18,9 @@ from bilsh.projections.base import Integers, LinearMap
 from bilsh.types import Values
 
 HEADER_BYTES = 4
-"""Of a code before its bits: centre, error, and two bytes of what is added to estimates."""
-ERROR_LEVELS = 256
+"""Of a code before its bits: centre, scale, what is added to estimates, error."""
+LEVELS = 256
+"""Values of each of these bytes."""
 MOST_CENTRES = 256
 MOST_DEPTH = 12
 """Bits of a coordinate."""
@@ -43,11 +44,13 @@ class TransformMap(LinearMap):
     coordinates : int32 array (c, bits)
         Which of its centre's coordinates a bit tells of, the highest bit of a coordinate first; -1 where there is none.
     steps, depths : float32 and int32 arrays (m,)
-        Width of a cell of each coordinate, and its number of bits.
+        Width of a cell of each coordinate of differences of length 1, and its number of bits.
+    scales : float32 array (256,)
+        What the values of the scale byte stand for, ascending from 0.
     errors : float32 array (255,)
         What the values of the error byte stand for, ascending; one more stands for all that is larger.
     add_least, add_step, share : float
-        Beginning and width of the steps of the added number |r|^2 + share |x - x_hat|^2.
+        Beginning and width of the steps of the added number |r|^2 + share |x - x_hat|^2 / scale^2.
     n_bytes : int
         Bytes of a code that are kept; fewer than all for prefixes.
     """
@@ -63,6 +66,7 @@ class TransformMap(LinearMap):
     coordinates: Integers
     steps: Values
     depths: Integers
+    scales: Values
     errors: Values
     add_least: float
     add_step: float
@@ -139,6 +143,7 @@ class TransformMap(LinearMap):
             self.coordinates,
             self.steps,
             self.depths,
+            self.scales,
             self.errors,
             self.add_least,
             self.add_step,
@@ -162,6 +167,7 @@ class TransformMap(LinearMap):
             "coordinates",
             "steps",
             "depths",
+            "scales",
             "errors",
         )
         found = {name: getattr(self, name) for name in names}
@@ -181,7 +187,8 @@ class TransformMap(LinearMap):
         """Rebuild the map; the compiled core checks that its parts fit together."""
         given: dict[str, Any] = {name: arrays.get(name) for name in ("left", "right", "pairs", "basis")}
         needed: dict[str, Any] = {
-            name: arrays[name] for name in ("centres", "counts", "coordinates", "steps", "depths", "errors")
+            name: arrays[name]
+            for name in ("centres", "counts", "coordinates", "steps", "depths", "scales", "errors")
         }
         made = cls(
             **given,
