@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bilsh
+from bilsh.errors import MissingPackageError
 from bilsh.workflows import disturbance, planning, sampling
 from bilsh.workflows.growth import Growth, rows_written
 from bilsh.workflows.sampling import Rates
@@ -119,6 +120,15 @@ def test_plans_scale(small):
 
 def test_the_command(small, monkeypatch):
     monkeypatch.setattr(sampling, "_resident", lambda place, asked: 1e6)
+    real = planning.measure
+
+    def measure(address, *settings):
+        # Workers that later tests fork would not survive Lance in this process.
+        if address.startswith("lance:"):
+            raise MissingPackageError("no Lance here")
+        return real(address, *settings)
+
+    monkeypatch.setattr(planning, "measure", measure)
     told = answer("plan", "--items", "1e6", "--bits", "512", "--dimension", "32")
     assert told["items"] == 1_000_000
     assert told["needs"][0]["machines"] >= 1
