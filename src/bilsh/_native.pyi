@@ -518,3 +518,13 @@ def beta_quantiles(
     """
     Values of Beta distributions at standard normal ones: a matrix for each row of z.
     """
+
+def smallest(
+    values: Annotated[
+        NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    k: int,
+) -> Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")]:
+    """
+    Columns of the k smallest numbers of each row, ascending by (number, column).
+    """

@@ -18,7 +18,7 @@ from bilsh.encoders.calibration import Weights
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.neighbourhood import MAX_SAMPLE_BYTES, sample_rows
 from bilsh.theory.hit_sample import HitSample
-from bilsh.theory.sampling import FEWEST_QUERIES, learn, sample_sizes
+from bilsh.theory.sampling import FEWEST_QUERIES, Looked, learn, sample_sizes
 from bilsh.theory.scores import score_ratios
 from bilsh.types import Floats
 
@@ -60,26 +60,29 @@ def learn_hits(
         Which item each query is: it is not among its own neighbours. None: no query is an item.
     """
     calibration, codes = coder.calibration, coder.encode(items)
-    values = coder.values(queries)
-    exact = calibration.fraction_at(coder.exact(queries, items))
-    observed = hamming(coder.quantize(values), codes) / coder.n_bits
-    weights, bias = calibration.score_weights(values)
-    scores = _native.scores(weights, bias, [codes], 1).astype(np.float64)
-    if own is not None:
-        exact, observed, scores = (_without(array, own) for array in (exact, observed, scores))
-    scores = np.hstack([scores, scores.mean(axis=1, keepdims=True)])
-    by_score = score_fractions(coder, values, (weights, bias), scores)
-    bits, law = coder.n_bits, calibration.score_law
+    bits, law, values = coder.n_bits, calibration.score_law, coder.values(queries)
+    weights = calibration.score_weights(values)
+    truths = Looked(_others(coder.exact(queries, items), own), calibration.fraction_at)
+    counts = _others(hamming(coder.quantize(values), codes), own)
+    scores = _others(_native.scores(*weights, [codes], 1), own)
+
+    def scored(worst_last: Floats) -> Floats:
+        return score_fractions(coder, values, weights, -worst_last)
+
+    mean_scores = scores.mean(axis=1, dtype=np.float64, keepdims=True)
+    by_distance, by_score = Looked(counts, lambda some: some / bits), Looked(-scores, scored)
     return (
-        learn(observed, exact, observed.mean(axis=1), bits, calibration.effective_bits),
-        learn(by_score[:, :-1], exact, by_score[:, -1], bits, law.effective_bits),
+        learn(by_distance, truths, counts.mean(axis=1) / bits, bits, calibration.effective_bits),
+        learn(by_score, truths, scored(-mean_scores)[:, 0], bits, law.effective_bits),
     )
 
 
-def _without(array: Floats, own: NDArray[np.int64]) -> Floats:
-    """Rows (q, n) without their entry in column own[row]: (q, n - 1)."""
-    others = np.arange(array.shape[1]) != own[:, None]
-    return np.asarray(array[others].reshape(len(array), -1))
+def _others(array: NDArray[Any], own: NDArray[np.int64] | None) -> NDArray[Any]:
+    """Rows (q, n) without their entry in column own[row], where the last one takes its place: (q, n - 1)."""
+    if own is None:
+        return array
+    array[np.arange(len(array)), own] = array[:, -1]
+    return array[:, :-1]
 
 
 def score_fractions(coder: Coder, values: NDArray[np.float32], weights: Weights, scores: Floats) -> Floats:

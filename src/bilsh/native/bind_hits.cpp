@@ -1,6 +1,7 @@
 // Posteriors of hits as Python sees them.
 #include "bindings.h"
 #include "hit_posterior.h"
+#include "smallest.h"
 
 namespace {
 
@@ -74,6 +75,18 @@ Out<double, 2> beta_quantiles(const Matrix& z, const Matrix& successes, const Ma
     return out;
 }
 
+Out<std::int64_t, 2> smallest(const Matrix& values, std::size_t k) {
+    const std::size_t rows = values.shape(0), n = values.shape(1);
+    require(k <= n, "k must be at most the number of columns, " + text(n) + "; got " + text(k));
+    Out<std::int64_t, 2> places = new_matrix<std::int64_t>(rows, k);
+    if (k == 0) return places;
+    unlocked([&] {
+        bilsh::Smallest search;
+        for (std::size_t i = 0; i < rows; ++i) search.find(values.data() + i * n, n, k, places.data() + i * k);
+    });
+    return places;
+}
+
 }  // namespace
 
 void bind_hits(nb::module_& m) {
@@ -86,4 +99,6 @@ void bind_hits(nb::module_& m) {
           nb::arg("log_scale"), nb::arg("share"), "Parameters of the Beta distributions of hits.");
     m.def("beta_quantiles", &beta_quantiles, nb::arg("z"), nb::arg("successes"), nb::arg("failures"), nb::arg("fewest"),
           "Values of Beta distributions at standard normal ones: a matrix for each row of z.");
+    m.def("smallest", &smallest, nb::arg("values"), nb::arg("k"),
+          "Columns of the k smallest numbers of each row, ascending by (number, column).");
 }

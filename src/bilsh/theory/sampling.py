@@ -7,17 +7,20 @@ queries like the sampled ones the correction is right whatever the model leaves 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from bilsh import _native
 from bilsh.errors import InvalidInputError
 from bilsh.theory.hit_sample import LEVELS, RANKS, HitSample, rank_place
 from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior, window_size
 from bilsh.types import Floats
 
-__all__ = ["QUERIES", "calibrate", "learn", "sample_sizes"]
+__all__ = ["QUERIES", "Looked", "calibrate", "learn", "sample_sizes"]
 
 
 QUERIES = 400
@@ -27,6 +30,9 @@ FEWEST_QUERIES = 20
 """Samples with fewer queries teach nothing."""
 
 NEAREST = 50
+"""Fewest of a query's exactly nearest items that tell the noise."""
+ENOUGH = 256
+"""Items of each query that tell a rank or a spread well enough: with all queries, 10^5 of them."""
 ROUNDS = 4
 _GAINS, _NOISES, _SHARES = (0.5, 2.0), (0.1, 10.0), (0.05, 1.0)
 
@@ -46,9 +52,37 @@ def sample_sizes(n: int, n_bits: int) -> tuple[int, int]:
     return min(QUERIES, items), items
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Fractions of all items of each query, by numbers that grow with them: only those looked at are worked out.
+
+    Attributes
+    ----------
+    values : array (q, n)
+        Counts, distances, angles, or fractions themselves.
+    fraction : callable
+        Turns values (q, c) into fractions; never falls.
+    """
+
+    values: NDArray[Any]
+    fraction: Callable[[Floats], Floats] = np.asarray
+
+    def nearest(self, count: int) -> NDArray[np.int64]:
+        """Items (q, count) with the smallest values, in their order."""
+        return _native.smallest(self.values.astype(np.float64), count)
+
+    def at(self, items: NDArray[np.int64]) -> Floats:
+        """Fractions (q, c) of those items of each query."""
+        return self.fraction(np.take_along_axis(self.values, items, axis=1).astype(np.float64))
+
+    def every(self, step: int) -> Looked:
+        """Those of one item in `step`."""
+        return self if step < 2 else Looked(np.ascontiguousarray(self.values[:, ::step]), self.fraction)
+
+
 def learn(
-    fractions: ArrayLike,
-    exact: ArrayLike,
+    fractions: ArrayLike | Looked,
+    exact: ArrayLike | Looked,
     background: ArrayLike,
     n_bits: int,
     effective_bits: EffectiveBits,
@@ -57,9 +91,9 @@ def learn(
 
     Parameters
     ----------
-    fractions : array (q, n)
+    fractions : array (q, n) or Looked
         Observed fractions of differing bits, or those that the scores stand for; no query is among the items.
-    exact : array (q, n)
+    exact : array (q, n) or Looked
         Expected fractions at the exact angles or distances.
     background : array (q,)
         Mean fraction over all items, made as it will be made for later queries.
@@ -73,35 +107,25 @@ def learn(
     HitSample or None
         None where the sample is too small to tell (below 20 queries or items).
     """
-    f, p = np.asarray(fractions, dtype=np.float64), np.asarray(exact, dtype=np.float64)
-    if f.ndim != 2 or f.shape != p.shape:
+    f, p = (one if isinstance(one, Looked) else Looked(np.asarray(one)) for one in (fractions, exact))
+    shape = f.values.shape
+    if len(shape) != 2 or shape != p.values.shape:
         raise InvalidInputError(
-            f"fractions and exact must have the same shape (q, n); got {f.shape} and {p.shape}."
+            f"fractions and exact must have the same shape (q, n); got {shape} and {p.values.shape}."
         )
-    if min(f.shape) < FEWEST_QUERIES:
+    if min(shape) < FEWEST_QUERIES:
         return None
-    noise = _noise(f, p, effective_bits)
-    size = max(window_size(f.shape[1]), RANKS)
-    # argsort of all would cost more than everything else.
-    order = np.argpartition(f, size, axis=1)[:, :size] if size < f.shape[1] else np.argsort(f, axis=1)
-    smallest = np.take_along_axis(f, order, axis=1)
-    by_rank = np.argsort(smallest, axis=1, kind="stable")
-    smallest = np.take_along_axis(smallest, by_rank, axis=1)
-    hits = np.take_along_axis(order, by_rank[:, :RANKS], axis=1)
+    n_items = shape[1]
+    order = f.nearest(min(max(window_size(n_items), RANKS), n_items))
+    smallest, hits = f.at(order), order[:, :RANKS]
+    noise = _noise(f, p, hits, effective_bits)
 
     start = HitSample(*noise, float(np.log(10.0)), 1.0, (0.0, 0.0), HitSample.unseen().levels)
     for _ in range(ROUNDS):  # the dimensions are estimated with a prior, and the prior from the dimensions
-        made = posterior(smallest[:, :RANKS], smallest, background, f.shape[1], n_bits, effective_bits, start)
+        made = posterior(smallest[:, :0], smallest, background, n_items, n_bits, effective_bits, start)
         start = HitSample(*noise, *_usual(made), start.drift, start.levels)
     return calibrate(
-        smallest[:, :RANKS],
-        np.take_along_axis(p, hits, axis=1),
-        smallest,
-        background,
-        f.shape[1],
-        n_bits,
-        effective_bits,
-        start,
+        smallest[:, :RANKS], p.at(hits), smallest, background, n_items, n_bits, effective_bits, start
     )
 
 
@@ -163,13 +187,18 @@ def _quantiles(values: Floats, n_queries: int) -> Floats:
     return np.asarray(np.interp(at, np.arange(len(level)), level))
 
 
-def _noise(f: Floats, p: Floats, effective_bits: EffectiveBits) -> tuple[float, float, float]:
+def _noise(
+    f: Looked, p: Looked, hits: NDArray[np.int64], effective_bits: EffectiveBits
+) -> tuple[float, float, float]:
     """Gain, noise and share of :class:`HitSample`, from each query's exactly nearest items."""
-    found = np.take_along_axis(p, np.argpartition(f, RANKS, axis=1)[:, :RANKS], axis=1)
-    rank = np.mean([np.mean(p < one[:, None]) for one in found.T])
-    count = int(np.clip(2 * rank * f.shape[1], NEAREST, f.shape[1] // 2))
-    near = np.argpartition(p, count, axis=1)[:, :count]
-    true, seen = np.take_along_axis(p, near, axis=1), np.take_along_axis(f, near, axis=1)
+    n_items = p.values.shape[1]
+    some = p.every(n_items // ENOUGH).values
+    rank = np.mean([np.mean(some < one[:, None]) for one in np.take_along_axis(p.values, hits, axis=1).T])
+    count = int(np.clip(2 * rank * n_items, NEAREST, n_items // 2))
+    step = max(1, count // ENOUGH)
+    f, p = f.every(step), p.every(step)
+    near = p.nearest(count // step)
+    true, seen = p.at(near), f.at(near)
     expected = float((true * (1 - true) / effective_bits(true)).mean())
     if not expected > 0:
         return 1.0, 1.0, 1.0
