@@ -182,6 +182,20 @@ def test_everything_is_a_copy():
     assert np.all(made.interval()[..., 1] < 0.1)
 
 
+def test_every_rank_has_a_place_of_its_own():
+    """The best hits lie farther than the model says, as asymmetric ones of short codes do; the others where it says.
+
+    400 queries, those that were learned from: 85 % are expected inside, give or take 1.8. A drift with the logarithm of
+    the rank, which served before, left 76 % at rank 1.
+    """
+    f, p = scan(np.random.default_rng([SEED, 12]), 400, 2000, 128)
+    truth = p[:, :10].copy()
+    truth[:, 0] *= 1.3
+    seen = f[:, :101], f.mean(axis=1), 2000, 128, independent(128)
+    made = hits.posterior(f[:, :10], *seen, sampling.calibrate(f[:, :10], truth, *seen))
+    assert np.all(np.abs(covered(made, truth, 0.8).mean(axis=0) - 0.85) < 0.06)
+
+
 def test_samples_travel_as_numbers():
     f, p = scan(np.random.default_rng([SEED, 4]), 100, 300, 64)
     sample = sampling.learn(f, p, f.mean(axis=1), 64, independent(64))
@@ -308,6 +322,32 @@ def test_covers_through_cells_and_filters(kind, how):
             inside.append((told.interval[..., 0] <= truth) & (truth <= told.interval[..., 1]))
     share = 100 * np.array(inside).reshape(3, 2, -1, 10).mean(axis=(0, 2))[:, AT]
     assert np.all((share > 93 - 3) & (share <= 99.7)), share
+
+
+@pytest.mark.parametrize("kind", ["angle", "kernel"])
+def test_covers_where_a_filter_leaves_far_items_only(kind):
+    """Six encoders of 64 bits; the items of one class, for queries of the others: the best hits are lucky ones.
+
+    With the dimension that is usual among all items, 80 % intervals covered the best hit in 74 %, now in 88 to 90 %,
+    with a standard error of about 1 over encoders: false failures below 1e-4.
+    """
+    data, narrow, wide = datasets.digits(), [], []
+    X, labels = data.X.astype(np.float32), np.asarray(data.labels)
+    for seed in range(100 * SEED, 100 * SEED + 6):
+        order = np.random.default_rng(seed).permutation(len(X))
+        stored, asked = order[:1400], order[1400:]
+        asked = asked[labels[asked] != seed % 10]
+        encoder = ENCODERS[kind](64, seed).fit(X[stored])
+        index = bilsh.Index(encoder.transform(X[stored]), encoder)
+        where = np.flatnonzero(labels[stored] == seed % 10)
+        found = index.search(X[asked], k=3, mode="hamming", where=where)
+        exact, quantity = encoder.coder_.exact, encoder.coder_.calibration.quantities[0]
+        truth = np.array([exact(X[[i]], X[stored[ids]])[0] for i, ids in zip(asked, found.ids, strict=True)])
+        for level, inside in ((0.8, narrow), (0.95, wide)):
+            told = found.estimate(of=quantity, confidence=level).interval
+            inside.append(np.mean((told[..., 0] <= truth) & (truth <= told[..., 1]), axis=0))
+    assert np.all(np.mean(wide, axis=0) > 0.94), np.mean(wide, axis=0)
+    assert np.all(np.mean(narrow, axis=0) > 0.82), np.mean(narrow, axis=0)
 
 
 @pytest.mark.slow

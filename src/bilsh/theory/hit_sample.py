@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError
 from bilsh.types import Floats
@@ -42,7 +42,8 @@ class HitSample:
     dimension, spread : float
         Mean and standard deviation of the logarithm of the local dimension, over queries.
     drift : (float, float)
-        Slopes over the logarithm of the rank: of the standardised truths, and of the logarithm of their spread.
+        Slopes over the logarithm of the rank: of the standardised truths, and of the logarithm of their spread. Of
+        samples with one row of `levels`, as earlier versions kept them; else 0.
     levels : array (r, 199)
         Quantiles 1/200 ... 199/200 of the standardised truths (:meth:`bilsh.theory.hits.HitPosterior.standardised`),
         the drift taken out; the standard normal ones if the model were exact. One row for all ranks, or one for each
@@ -84,12 +85,12 @@ class HitSample:
 
     def standard(self, *levels: float) -> Floats:
         """Standardised values (l, r) below which the given shares of the truths lie, for each row of `levels`."""
-        normal, z = _normal_levels(), np.array([NormalDist().inv_cdf(level) for level in levels])
-        # Beyond the levels that were kept the tails are normal ones.
-        beyond = np.minimum(z - normal[0], 0.0) + np.maximum(z - normal[-1], 0.0)
-        return np.stack([np.interp(z, normal, row) + beyond for row in self.levels], axis=1)
+        before, after, weight, beyond = _between(levels)
+        z = self.levels.take(before, axis=1)
+        return np.asarray((z + (self.levels.take(after, axis=1) - z) * weight + beyond).T)
 
 
+@lru_cache(maxsize=64)
 def rank_place(n: int) -> Floats:
     """Logarithms of the ranks 1 ... n about their mean over the sampled ranks; constant after those."""
     return _PLACES[np.minimum(np.arange(n), RANKS - 1)]
@@ -99,3 +100,13 @@ def rank_place(n: int) -> Floats:
 def _normal_levels() -> Floats:
     """Quantiles of the standard normal distribution at LEVELS."""
     return np.array([NormalDist().inv_cdf(float(level)) for level in LEVELS])
+
+
+@lru_cache(maxsize=64)
+def _between(levels: tuple[float, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats]:
+    """Which of LEVELS lie on both sides of those asked for, weights of the later ones, how far the ends are passed."""
+    normal, z = _normal_levels(), np.array([NormalDist().inv_cdf(level) for level in levels])
+    at = np.clip(np.searchsorted(normal, z) - 1, 0, len(normal) - 2)
+    weight = np.clip((z - normal[at]) / (normal[at + 1] - normal[at]), 0.0, 1.0)
+    # Beyond the levels that were kept the tails are normal ones.
+    return at, at + 1, weight, np.minimum(z - normal[0], 0.0) + np.maximum(z - normal[-1], 0.0)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -101,9 +102,10 @@ class HitPosterior:
     def _quantiles(self, *levels: float) -> Floats:
         location, scale = self.sample.drift
         count = self.successes.shape[1]
-        place, row = rank_place(count), np.minimum(np.arange(count), len(self.sample.levels) - 1)
-        z = self.sample.standard(*levels)[:, row]
-        z = z * np.exp(scale * place) + location * place
+        z = self.sample.standard(*levels).take(_rank_rows(count, len(self.sample.levels)), axis=1)
+        if location or scale:
+            place = rank_place(count)
+            z = z * np.exp(scale * place) + location * place
         made = _native.beta_quantiles(z, self.successes, self.failures, _FEWEST_BITS)
         return made.reshape(len(levels), *self.successes.shape)
 
@@ -201,6 +203,12 @@ def posterior(
 def window_size(n_items: int) -> int:
     """How many of the smallest fractions are used: a tenth of the items, at least 10 and at most 101."""
     return min(WINDOW, max(10, n_items // 10))
+
+
+@lru_cache(maxsize=64)
+def _rank_rows(n: int, rows: int) -> NDArray[np.int64]:
+    """Row of a sample's levels for each of n ranks; later ranks take the last one."""
+    return np.minimum(np.arange(n), rows - 1)
 
 
 def _within(array: Floats, low: Floats | float, high: Floats | float) -> Floats:

@@ -100,7 +100,7 @@ class Inverse:
         safe = np.where(inside, p, 0.5 * top)
         logit = np.log(safe / (top - safe))
         low, high = spline.x[0], spline.x[-1]
-        u = spline(np.clip(logit, low, high))
+        u = spline(np.minimum(np.maximum(logit, low), high))
         # Beyond the table both ends are straight lines: power laws of the distance.
         first, last = spline.end_slopes
         u = u + first * np.minimum(logit - low, 0) + last * np.maximum(logit - high, 0)

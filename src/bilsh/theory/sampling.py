@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError
-from bilsh.theory.hit_sample import LEVELS, RANKS, HitSample, rank_place
+from bilsh.theory.hit_sample import LEVELS, RANKS, HitSample
 from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior, window_size
 from bilsh.types import Floats
 
@@ -153,8 +153,8 @@ def calibrate(
     sample : HitSample, optional
         From the fit: its share of the noise and its dimensions are kept.
     by_rank : bool
-        Keep quantiles for each rank by itself. Then coverage at every rank is exact for queries like these, whatever
-        the model leaves out; it takes some hundred queries. Else ranks share quantiles but for a drift.
+        Learn each rank by itself. Then coverage at every rank is exact for queries like these, whatever the model
+        leaves out; it takes some hundred queries. Else ranks have a mean and a spread of their own and one shape.
 
     Returns
     -------
@@ -169,14 +169,13 @@ def calibrate(
         )
     sample = HitSample.unseen() if sample is None else sample
     z = posterior(f, smallest, background, n_items, n_bits, effective_bits, sample).standardised(p)
-    place, drift = rank_place(z.shape[1]), (0.0, 0.0)
     if by_rank:
-        return replace(sample, drift=drift, levels=np.array([_quantiles(one, len(z)) for one in z.T]))
-    if z.shape[1] > 2:
-        spread = np.log(np.maximum(z.std(axis=0), 1e-3))
-        drift = float(np.polyfit(place, z.mean(axis=0), 1)[0]), float(np.polyfit(place, spread, 1)[0])
-    level = (z - drift[0] * place) / np.exp(drift[1] * place)
-    return replace(sample, drift=drift, levels=_quantiles(level.ravel(), len(z))[None])
+        levels = np.array([_quantiles(one, len(z)) for one in z.T])
+    else:
+        mean, spread = z.mean(axis=0), np.maximum(z.std(axis=0), 1e-3)
+        shape = _quantiles(((z - mean) / spread).ravel(), len(z))
+        levels = mean[:, None] + spread[:, None] * shape
+    return replace(sample, drift=(0.0, 0.0), levels=levels)
 
 
 def _quantiles(values: Floats, n_queries: int) -> Floats:

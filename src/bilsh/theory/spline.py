@@ -48,11 +48,13 @@ class Spline:
     def __call__(self, at: ArrayLike) -> Floats:
         """Evaluate within the nodes."""
         t = np.asarray(at, dtype=np.float64)
-        i = np.clip(np.searchsorted(self.x, t) - 1, 0, len(self.x) - 2)
-        h = self.x[i + 1] - self.x[i]
-        a, b = (self.x[i + 1] - t) / h, (t - self.x[i]) / h
-        cubic = ((a**3 - a) * self.bend[i] + (b**3 - b) * self.bend[i + 1]) * h**2 / 6
-        return np.asarray(a * self.y[i] + b * self.y[i + 1] + cubic)
+        i = self.x[1:-1].searchsorted(t)
+        j = i + 1
+        left, right = self.x[i], self.x[j]
+        h = right - left
+        a, b = (right - t) / h, (t - left) / h
+        cubic = ((a * a - 1) * a * self.bend[i] + (b * b - 1) * b * self.bend[j]) * (h * h / 6)
+        return np.asarray(a * self.y[i] + b * self.y[j] + cubic)
 
     @property
     def end_slopes(self) -> tuple[float, float]:
