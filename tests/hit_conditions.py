@@ -89,12 +89,18 @@ def random_filter(X, labels, kind, seed):
     return [bench.ask(mode, where=where) for mode in MODES]
 
 
-def class_filter(X, labels, kind, seed):
-    """Items of one class, which is that of a tenth of the queries."""
-    bench = Bench(X, kind, 256, seed)
-    order = np.random.default_rng([seed, 77]).permutation(len(X))
-    where = np.flatnonzero(labels[order[:N_ITEMS]] == seed % 10)
-    return [bench.ask(mode, where=where) for mode in MODES]
+def class_filter(n_bits, all_far):
+    """Items of one class, which is that of a tenth of the queries; or of none, so that all items are far."""
+
+    def run(X, labels, kind, seed):
+        bench = Bench(X, kind, n_bits, seed)
+        stored, asked = drawn(labels, seed)
+        where, Q = np.flatnonzero(stored == seed % 10), bench.Q
+        if all_far:
+            Q = Q[asked != seed % 10]
+        return [bench.ask(mode, Q=Q, where=where) for mode in MODES]
+
+    return run
 
 
 def small(n_items):
@@ -196,7 +202,9 @@ CONDITIONS = {
     "1,024 bits, ten candidates (progressive), default": progressive,
     "rank 50": fifty,
     "filter: 500 of 10,000 at random": random_filter,
-    "filter: one class": class_filter,
+    "filter: one class": class_filter(256, False),
+    "filter: one class, none of the queries', 64 bits": class_filter(64, True),
+    "filter: one class, none of the queries', 128 bits": class_filter(128, True),
     "cells, recall 0.9 (progressive), default": celled(False),
     "cells, recall 0.9, filter: a quarter (progressive), default": celled(True),
     "12 items": small(12),

@@ -18,6 +18,9 @@ from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior
 from bilsh.theory.sampling import calibrate
 from bilsh.types import Floats
 
+FILTERED_SPREAD = 2.0
+"""Of the logarithm of the local dimension among the items that a filter leaves: their own distances decide it."""
+
 
 def taken(array: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
     """Entries (q, k, ...) of each row of (q, n, ...) that `order` (q, k) names: a fifth of the time of NumPy's own."""
@@ -44,6 +47,17 @@ class Samples:
     def of(cls, coder: Coder) -> Self:
         """Return those that were taken at fit."""
         return cls(coder.hits, coder.score_hits)
+
+    def filtered(self) -> Samples:
+        """Return them for a search among some items only, which may lie around a query as they like."""
+        return replace(
+            self, by_distance=_any_dimension(self.by_distance), by_score=_any_dimension(self.by_score)
+        )
+
+
+def _any_dimension(sample: HitSample | None) -> HitSample | None:
+    """What is usual among all items says little of the dimension among a few: one class may be all far away."""
+    return None if sample is None else replace(sample, spread=max(sample.spread, FILTERED_SPREAD))
 
 
 @dataclass(frozen=True)

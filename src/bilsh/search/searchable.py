@@ -103,7 +103,10 @@ class View:
         if request.recall is not None and request.recall < 1:
             wish = Wish(request.recall, self.trial, where is not None)
         scan = Scan(self.segments, alive, self.coder.n_bits, request.threads, self.memory, Tally(), wish)
-        return answer(scan, query, request, self.coder, self.samples if self.coder.tells else None), notes
+        samples = self.samples if self.coder.tells else None
+        if samples is not None and where is not None:
+            samples = samples.filtered()
+        return answer(scan, query, request, self.coder, samples), notes
 
     def query(
         self, Q: Any, codes: ArrayLike | None, values: ArrayLike | None, numbers: Ids | None, request: Request
