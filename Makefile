@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format-native types tests coverage claims results choices test-slow torture stubs test-browser page-picture sanitize clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
+.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format-native types tests coverage claims results choices test-slow torture stubs test-browser page-picture sanitize sanitize-threads clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
 
 setup: $(VENV)/.built
 
@@ -116,6 +116,20 @@ sanitize: $(VENV)/.deps
 	for kind in address,undefined thread; do \
 	  $(CORE) -B build/sanitize-$$kind -DBILSH_SANITIZE=$$kind >/dev/null && $(BIN)/cmake --build build/sanitize-$$kind && \
 	  build/sanitize-$$kind/kernels_test || exit 1; done
+	$(MAKE) sanitize-threads
+
+# The Python module under ThreadSanitizer, used by Python's threads: races in the compiled core, between calls that run
+# beside each other. Python's own lock is seen, for its mutex is that of the C library; nothing has to be suppressed. -S
+# and PYTHONPATH, so that the module is found before the one that `make setup` installed.
+TSAN_SITE = build/sanitize-module/site
+sanitize-threads: $(VENV)/.deps
+	$(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -B build/sanitize-module -DBILSH_SANITIZE=thread \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) >/dev/null
+	$(BIN)/cmake --build build/sanitize-module
+	rm -rf $(TSAN_SITE) && mkdir $(TSAN_SITE) && cp -r src/bilsh $(TSAN_SITE) && cp build/sanitize-module/_native*.so $(TSAN_SITE)/bilsh
+	LD_PRELOAD=$$($(CXX) -print-file-name=libtsan.so) OMP_NUM_THREADS=1 \
+	  PYTHONPATH=$(TSAN_SITE):$$($(BIN)/python -c "import site; print(site.getsitepackages()[0])") \
+	  $(BIN)/python -S -m pytest -q -s -p no:cacheprovider tests/search/test_shared.py tests/store/test_threads.py
 
 clang: $(VENV)/.deps
 	$(NEED); need clang++ clang
