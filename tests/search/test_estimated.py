@@ -98,6 +98,22 @@ def test_a_store_answers_as_an_index(made, digits, tmp_path):
     assert bilsh.Index(codes, encoder).search(codes=codes[:2], k=1).ids.ravel().tolist() == [0, 1]
 
 
+def test_what_is_told_is_in_the_order_of_the_hits(made, digits):
+    encoder, items, codes = made
+    index = bilsh.Index(codes, encoder, vectors=items)
+    hits = index.search(digits[::10], k=10)
+    told = hits.estimate(of="distance")
+    assert (np.diff(told.value, axis=1) >= 0).all()
+    assert (told.interval[..., 0] <= told.value).all()
+    assert (told.value <= told.interval[..., 1]).all()
+    true = np.sqrt(np.square(digits[::10, None] - items[hits.ids], dtype=np.float64).sum(axis=(2, 3)))
+    for ends in (told.bound, told.interval):
+        assert (ends[..., 0] >= 0).all()
+    assert (told.bound[..., 0] <= true).all()
+    again = index.search(digits[::10], k=10, rerank=True)
+    assert (np.diff(again.exact, axis=1) >= 0).all()
+
+
 def test_items_as_queries_count_their_own_errors(made, digits):
     encoder, items, codes = made
     index = bilsh.Index(codes, encoder)

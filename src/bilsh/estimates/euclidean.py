@@ -65,12 +65,15 @@ class DistanceEvidence:
     codes : uint8 array (q, k, n_bytes)
     own_errors : array (q,) or None
         Largest distance between each query and the item that it stands for, where queries are codes themselves.
+    ranked : bool
+        Whether the hits stand in the order of their estimates; they do not after re-ranking.
     """
 
     coder: EuclideanCoder
     queries: NDArray[np.float32]
     codes: Codes
     own_errors: Floats | None = None
+    ranked: bool = True
 
     @property
     def quantity(self) -> str:
@@ -123,6 +126,11 @@ class DistanceEvidence:
             # The query itself lies as far from what its code stands for as the error says: that is never ruled out.
             near = np.where((ratios > COPY) & (ratios <= 1), 0.0, near)
             interval = np.where(known[..., None], np.stack([near, far], axis=-1), bound)
+        if self.ranked:
+            value = never_falling(value)
+            interval = np.stack(
+                [np.minimum(interval[..., 0], value), np.maximum(interval[..., 1], value)], axis=-1
+            )
         if quantity == "distance":
             return DistanceEstimate(quantity, value, interval, bound, distance, error)
         norms = np.ones(len(self.queries))  # of the items that codes stand for
@@ -146,6 +154,16 @@ class DistanceEvidence:
     def without_first(self) -> Self:
         """Return the evidence of hits that are not the query itself: nothing else is left."""
         return self
+
+
+def never_falling(values: Floats) -> Floats:
+    """Rows (q, k) of which none falls: half way between the maxima so far and the minima to come.
+
+    What is shown and how it is ordered agree then, though hits are ordered by one number and told from two.
+    """
+    so_far = np.maximum.accumulate(values, axis=1)
+    to_come = np.minimum.accumulate(values[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray((so_far + to_come) / 2)
 
 
 def scale_limit(scale: Floats, norms: Floats) -> Any:

@@ -80,7 +80,7 @@ def search(
         order, exact = reranked(scan, request, query, ids)
         ids, far = (np.take_along_axis(array, order, axis=1) for array in (ids, far))
     own = coder.errors(query.codes) if len(query.codes) else None
-    evidence = DistanceEvidence(coder, flat, _codes_of(scan, ids, coder.n_bytes), own)
+    evidence = DistanceEvidence(coder, flat, _codes_of(scan, ids, coder.n_bytes), own, not request.reranks)
     notes = (BY_CODES,) if own is not None else () if coder.angles is not None else (UNSAMPLED,)
     reason = "the smallest estimates of all items: integers first, then those that may be among them exactly"
     told = Explanation("asymmetric", reason, len(flat), scan.n_items, scan.tally.work, notes)
