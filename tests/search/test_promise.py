@@ -10,6 +10,7 @@ import bilsh
 from bilsh.search import promise as room
 from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, in_cells
 from bilsh.search.promise import Trial, promise, smallest_slack, try_items, try_queries
+from bilsh.search.pruning import prefix_limits
 
 N_BYTES, N_CELLS, K = 32, 40, 2
 
@@ -38,7 +39,9 @@ def items(n, seed):
     return np.packbits(at @ shape + 0.7 * rng.normal(size=(n, 8 * N_BYTES)) > 0, axis=1, bitorder="little")
 
 
-def kept_recall(seed, target, *, n=1000, n_trial=150, n_new=150, where=None, trial_of=None, cells_of=None):
+def kept_recall(
+    seed, target, *, n=1000, n_trial=150, n_new=150, where=None, trial_of=None, cells_of=None, slack_of=None
+):
     """Recall of new queries by a trial and cells of their own, minus the target: one independent experiment."""
     codes = items(n, 2 * seed)
     order, cells = in_cells(codes, N_CELLS, seed=seed)
@@ -57,10 +60,11 @@ def kept_recall(seed, target, *, n=1000, n_trial=150, n_new=150, where=None, tri
         else np.packbits(where(np.random.default_rng(seed), slabs[0]), bitorder="little")
     )
     known = cells if cells_of is None else cells_of(cells)
-    made = promise(trial, known, slabs, alive, n_bits=8 * N_BYTES, k=K, target=target)
+    made, _ = promise(trial, known, slabs, alive, n_bits=8 * N_BYTES, k=K, target=target)
     new = items(n_new, 2 * seed + 1)
     limits = np.zeros((0, 1), dtype=np.int32)
     slack = min(made.slack, 10_000)
+    slack = slack if slack_of is None else slack_of(slack)
     share = cells.share(8 * N_BYTES)
     near = cells.of(slabs, alive).top_k(new, K, FIRST * K, SEEDS * K, share, slack, limits)[0]
     truth = bilsh._native.hamming_top_k(new, slabs, K, None, alive)[0]
@@ -110,13 +114,50 @@ def one_off(cells):
     return Cells(cells.centres, np.concatenate([[0], cells.offsets[2:], cells.offsets[-1:]]))
 
 
+def nearer(slack):
+    """Mutant: a search stops too early and reads too few cells."""
+    return slack - 6
+
+
 @pytest.mark.parametrize(
-    "mutant", [{"trial_of": with_itself}, {"cells_of": one_off}], ids=["with itself", "wrong cells"]
+    "mutant",
+    [{"trial_of": with_itself}, {"cells_of": one_off}, {"slack_of": nearer}],
+    ids=["with itself", "wrong cells", "too few cells"],
 )
 def test_mutants_are_caught(mutant):
     """What the tests above would say of a biased calibration."""
     samples = experiments(0.9, **mutant)
     assert below(samples)[0] or samples.mean() > 0.04
+
+
+def two_slabs(n, seed):
+    """Codes of 1,024 bits as slabs of 512: what differs stands in random places."""
+    rng = np.random.default_rng(seed)
+    groups = np.random.default_rng(7).random((30, 1024))
+    bits = rng.random((n, 1024)) < 0.15 + 0.7 * (groups[rng.integers(0, 30, size=n)] > 0.5)
+    codes = np.packbits(bits, axis=1, bitorder="little")
+    return [np.ascontiguousarray(codes[:, :64]), np.ascontiguousarray(codes[:, 64:])]
+
+
+@pytest.mark.parametrize("share", [0.2, 40.0])
+def test_what_prefixes_lose_is_missed(share, monkeypatch):
+    """A neighbour is lost where its first bits differ more than the limit beside the k-th distance allows."""
+    monkeypatch.setattr(room, "BY_PREFIXES", share)
+    slabs = two_slabs(1500, 0)
+    codes = np.hstack(slabs)
+    trial = try_items(slabs, None, n_neighbours=20)
+    limits = prefix_limits(1024, (512,), 0.1 * share)
+    lost = room._lost(trial.codes, trial.near[:, :K], slabs, (512,), limits)
+    for query, near, told in zip(trial.codes[:200], trial.near[:200, :K], lost[:200], strict=True):
+        differ = np.bitwise_count(codes[near] ^ query).astype(int)
+        most = limits[0, min(differ.sum(axis=1).max(), limits.shape[1] - 1)]
+        assert told.tolist() == (differ[:, :64].sum(axis=1) > most).tolist()
+    assert lost.mean() <= 0.1 * share
+    order, cells = in_cells(codes, 20)
+    inner = [slab[order] for slab in slabs]
+    made, kept = promise(try_items(inner, None), cells, inner, None, n_bits=1024, k=K, target=0.9)
+    assert np.array_equal(kept, limits)
+    assert (made.slack == EVERYTHING) == (lost.mean() > 0.1)
 
 
 def test_what_a_trial_holds():
@@ -143,10 +184,10 @@ def test_deleted_neighbours_give_way_to_the_next():
     alive = np.packbits(living, bitorder="little")
     fresh = try_items(slabs, alive)
     options = {"n_bits": 8 * N_BYTES, "k": K, "target": 0.9}
-    old, new = (promise(t, cells, slabs, alive, **options).slack for t in (trial, fresh))
+    old, new = (promise(t, cells, slabs, alive, **options)[0].slack for t in (trial, fresh))
     assert abs(old - new) <= 3
     few = np.packbits(np.arange(2000) < 12, bitorder="little")
-    assert promise(trial, cells, slabs, few, **options).slack == EVERYTHING
+    assert promise(trial, cells, slabs, few, **options)[0].slack == EVERYTHING
 
 
 def test_too_few_trial_queries_read_everything():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from time import process_time
 from typing import Any
 
@@ -30,6 +31,7 @@ K, BATCH, ALONE, N_JUDGED = 10, 100, 20, 1000
 RECALL = 0.95
 CELLS, PREFIXES, SCAN = "cells", "progressive", "full scan"
 IVF, FAISS_HNSW, USEARCH = "FAISS BinaryIVF", "FAISS BinaryHNSW", "usearch HNSW"
+PIECE = 20_000
 GRAPHS_UP_TO = 100_000
 """Items up to which graphs are built: they take minutes beyond."""
 
@@ -65,18 +67,29 @@ def variants(images: NDArray[Any], n: int, seed: int = 0) -> Iterator[NDArray[np
     """Yield n images in pieces: originals, each shifted by up to two pixels and turned by up to ten degrees."""
     rng = np.random.default_rng(seed)
     side = images.shape[1]
-    grid = np.arange(side) - (side - 1) / 2
-    for start in range(0, n, 20_000):
-        count = min(20_000, n - start)
-        source = images[(start + np.arange(count)) % len(images)]
-        angle = np.deg2rad(rng.uniform(-10, 10, size=(count, 1, 1)))
-        shift = rng.integers(-2, 3, size=(2, count, 1, 1))
-        row = np.cos(angle) * grid[:, None] + np.sin(angle) * grid + shift[0]
-        column = np.cos(angle) * grid - np.sin(angle) * grid[:, None] + shift[1]
-        rows, columns = (np.rint(at + (side - 1) / 2).astype(np.int64) for at in (row, column))
-        inside = (rows >= 0) & (rows < side) & (columns >= 0) & (columns < side)
-        taken = source[np.arange(count)[:, None, None], rows.clip(0, side - 1), columns.clip(0, side - 1)]
-        yield np.where(inside, taken, 0).astype(np.float32)
+    flat = np.zeros(
+        (len(images), side * side + 1), dtype=np.float32
+    )  # the last is what comes in from outside
+    flat[:, :-1] = images.reshape(len(images), -1)
+    moves = np.array([_move(side, *move) for move in product(range(-10, 11), range(-2, 3), range(-2, 3))])
+    for start in range(0, n, PIECE):
+        source = flat[(start + np.arange(min(PIECE, n - start))) % len(images)]
+        chosen = rng.integers(0, len(moves), size=len(source))
+        out = np.empty((len(source), side * side), dtype=np.float32)
+        for move in range(len(moves)):
+            mine = np.flatnonzero(chosen == move)
+            out[mine] = source[mine].take(moves[move], axis=1)
+        yield out.reshape(-1, side, side)
+
+
+def _move(side: int, degrees: int, down: int, right: int) -> NDArray[np.int64]:
+    """Pixel from which each pixel comes in an image that was turned and shifted; side * side for one outside."""
+    grid, angle = np.arange(side) - (side - 1) / 2, np.deg2rad(degrees)
+    row = np.cos(angle) * grid[:, None] + np.sin(angle) * grid + down
+    column = np.cos(angle) * grid - np.sin(angle) * grid[:, None] + right
+    rows, columns = (np.rint(at + (side - 1) / 2).astype(np.int64) for at in (row, column))
+    inside = (rows >= 0) & (rows < side) & (columns >= 0) & (columns < side)
+    return np.where(inside, rows * side + columns, side * side).ravel()
 
 
 def cases(size: Size) -> Iterator[tuple[int, Codes, Codes]]:

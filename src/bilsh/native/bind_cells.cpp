@@ -30,6 +30,12 @@ public:
         bool ascending = at[0] == 0 && static_cast<std::uint64_t>(at[n]) == set_.n;
         for (std::size_t cell = 0; cell < n; ++cell) ascending = ascending && at[cell] <= at[cell + 1];
         require(ascending, "offsets must ascend from 0 to the number of rows, " + text(set_.n));
+        if (set_.alive) {
+            rows_alive_.resize(n);
+            for (std::size_t cell = 0; cell < n; ++cell)
+                for (std::int64_t row = at[cell]; row < at[cell + 1]; ++row)
+                    rows_alive_[cell] += set_.is_alive(static_cast<std::size_t>(row));
+        }
         require(centres_.shape(0) == n && centres_.shape(1) <= bytes_,
                 "centres must have a row per cell, " + text(n) + ", and at most the " + text(bytes_) +
                     " bytes of a code; got shape (" + text(centres_.shape(0)) + ", " + text(centres_.shape(1)) + ")");
@@ -61,10 +67,12 @@ public:
         std::vector<bilsh::Visit> seen(asked.n);
         bilsh::Reading reading;
         unlocked([&] {
-            reading = bilsh::cells_top_k(
-                asked, set_, stages_, {offsets_.data(), centres_.data(), centres_.shape(1), centres_.shape(0)}, width,
-                {std::min(first, living_), seeds, share, slack}, {limits.data(), limits.shape(1)}, thread_count(n_jobs),
-                found.data(), distances.data(), seen.data());
+            reading = bilsh::cells_top_k(asked, set_, stages_,
+                                         {offsets_.data(), centres_.data(), centres_.shape(1), centres_.shape(0),
+                                          set_.alive ? rows_alive_.data() : nullptr},
+                                         width, {std::min(first, living_), seeds, share, slack},
+                                         {limits.data(), limits.shape(1)}, thread_count(n_jobs), found.data(),
+                                         distances.data(), seen.data());
         });
         for (std::size_t q = 0; q < asked.n; ++q) {
             visits.data()[3 * q] = seen[q].bound;
@@ -83,6 +91,7 @@ private:
     std::size_t bytes_ = 0, living_ = 0;
     bilsh::CodeSet set_;
     std::vector<bilsh::Stage> stages_;
+    std::vector<std::uint32_t> rows_alive_;  // of each cell, where some are not
 };
 
 Out<std::uint8_t, 2> majority(const Codes& codes, const In<std::int32_t, 1>& cell_of, const Codes& centres,

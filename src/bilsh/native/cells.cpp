@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
+#include <memory>
 
 #include "blocks.h"
 #include "cell_room.h"
@@ -16,16 +16,26 @@
 namespace bilsh {
 namespace {
 
-constexpr std::size_t block_rows = 1024;
-constexpr std::size_t far_entries = std::size_t{1} << 17;  // distances to centres that are kept at a time
+constexpr std::size_t block_rows = 1024;                    // of a cell that are read at a time
+constexpr std::size_t far_entries = std::size_t{1} << 17;   // distances to centres that are kept at a time
+constexpr std::size_t most_waiting = std::size_t{1} << 15;  // rows of a query that wait to be counted, about
+constexpr std::size_t most_kept = std::size_t{1} << 23;     // numbers that a thread holds between calls
+constexpr std::size_t side_by_side = 6;                     // queries on their way
+constexpr std::size_t cells_ahead = 4;                      // that are asked for while one is read
+constexpr std::size_t most_ahead = 8192;                    // bytes of a cell that are asked for
 
-// Some queries, all of whose cells one thread reads. Each query chooses its cells; then the first slab of their rows is
-// read cell by cell for all queries that visit it, so that they are near when the next query comes; then each query has
-// all its distances over the first slab, and reads on where they are small.
+// Cells in the order in which a query comes to them: by distance, then by number.
+std::uint64_t place_of(std::int32_t far, std::uint32_t cell) {
+    return std::uint64_t{static_cast<std::uint32_t>(far)} << 32 | cell;
+}
+std::uint32_t cell_at(std::uint64_t place) { return static_cast<std::uint32_t>(place); }
+
+// Some queries, all of whose cells one thread reads. A few are on their way and take turns, a step each; what the next
+// step of a query wants of memory is asked for at the end of the one before, and comes while others take theirs.
 class Reader {
 public:
     Reader(const Queries& queries, const CodeSet& set, const std::vector<Stage>& stages, const Cells& cells,
-           std::size_t k, const Stop& stop, const Limits& limits)
+           std::size_t k, const Stop& stop, const Limits& limits, Room& room)
         : kernels_(bilsh::kernels()),
           queries_(queries),
           set_(set),
@@ -34,31 +44,34 @@ public:
           limits_(limits),
           k_(k),
           stages_(stages),
-          best_(queries.n, Nearest(k)),
-          room_(kept_room()),
-          block_(kernels_) {
-        room_.cell_numbers.resize(std::max(room_.cell_numbers.size(), cells.n));
-        room_.read.assign(cells.n, 0);
+          room_(room) {
+        room_.ways.resize(side_by_side);
+        for (Way& way : room_.ways) way.step = Way::Step::done;
     }
 
-    void run(Visit* visited) {
+    Reading run(std::int64_t* ids, std::int32_t* distances, Visit* visits) {
         const std::size_t most = std::clamp<std::size_t>(far_entries / cells_.n, 1, 256);
         for (std::size_t first = 0; first < queries_.n; first += most) {
             const std::size_t n = std::min(most, queries_.n - first);
             const auto start = std::chrono::steady_clock::now();
             measure(first, n);
             reading_.ranking += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-            for (std::size_t i = 0; i < n; ++i) {
-                poll();
-                visited[first + i] = choose(first + i, room_.far.data() + i * cells_.n);
-                if (used_ >= near_entries) read_on();
-            }
+            for (std::size_t begun = 0, left = n; left > 0;)
+                for (Way& way : room_.ways) {
+                    if (way.step != Way::Step::done) {
+                        advance(way);
+                        if (way.step != Way::Step::done) continue;
+                        visits[way.query] = way.visit;
+                        write(way, ids + way.query * k_, distances + way.query * k_);
+                        --left;
+                    }
+                    if (begun == n) continue;
+                    begin(way, first + begun, room_.far.data() + begun * cells_.n);
+                    ++begun;
+                }
         }
-        read_on();
+        return reading_;
     }
-
-    Nearest& best(std::size_t query) { return best_[query]; }
-    const Reading& reading() const { return reading_; }
 
 private:
     // Distances of some queries to all centres.
@@ -76,273 +89,266 @@ private:
                        room_.far.data());
     }
 
-    // Chooses the cells of a query: the nearest, whose rows it meets at once, and all others that the stop leaves.
-    Visit choose(std::size_t query, const std::int32_t* far) {
-        Plan plan{query, room_.runs.size(), 0, 0, used_, 0};
-        Visit visit = read_nearest(plan, far);
-        const double reach = std::floor(stop_.share * visit.bound) + stop_.slack;
-        if (reach >= 0) {
-            const std::int32_t limit = reach < farthest ? static_cast<std::int32_t>(reach) : farthest;
-            const std::size_t n = kernels_.hamming.select(far, cells_.n, limit, room_.cell_numbers.data());
-            for (std::size_t i = 0; i < n; ++i)
-                if (room_.read[room_.cell_numbers[i]] != stamp_) add(plan, room_.cell_numbers[i]);
+    // The nearest cells, until they hold enough living rows.
+    void begin(Way& way, std::size_t query, const std::int32_t* far) {
+        poll();
+        way.query = query;
+        way.far = far;
+        way.others.clear();
+        way.read = way.n_near = way.picked.n = way.waiting.n = 0;
+        way.best.begin(k_, static_cast<std::int32_t>(8 * queries_.bytes));
+        const std::size_t wanted = std::max(stop_.first, k_);
+        std::size_t living = 0, n = 0;
+        std::uint32_t* numbers = room_.places(cells_.n);
+        std::int32_t limit = kernels_.cells.smallest(far, cells_.n) + 24;
+        for (std::int32_t step = 24;; limit = limit > farthest - step ? farthest : limit + step, step *= 2) {
+            n = kernels_.hamming.select(far, cells_.n, limit, numbers);
+            living = 0;
+            for (std::size_t i = 0; i < n; ++i) living += living_rows(numbers[i]);
+            if (living >= wanted || n == cells_.n) break;
         }
-        visit.cells = static_cast<std::int32_t>(plan.end_run - plan.first_run);
-        used_ += padded(plan.size);
-        room_.plans.push_back(plan);
-        return visit;
+        way.met.resize(n);
+        for (std::size_t i = 0; i < n; ++i) way.met[i] = place_of(far[numbers[i]], numbers[i]);
+        std::sort(way.met.begin(), way.met.end());
+        std::size_t met = 0;
+        for (living = 0; met < n && living < wanted; ++met) {
+            const std::uint32_t cell = cell_at(way.met[met]);
+            living += living_rows(cell);
+            way.n_near += size_of(cell);
+            ask(cell);
+        }
+        way.met.resize(met);
+        way.seeds = std::min(std::max(stop_.seeds, k_), living);
+        way.visit = {farthest, static_cast<std::int32_t>(way.met.back() >> 32), 0};
+        way.step = Way::Step::meet;
     }
+
+    void advance(Way& way) {
+        switch (way.step) {
+            case Way::Step::meet:
+                return meet(way);
+            case Way::Step::count:
+                return count(way);
+            case Way::Step::read:
+                return read(way);
+            case Way::Step::done:
+                return;
+        }
+    }
+
+    std::size_t size_of(std::size_t cell) const { return cells_.end(cell) - cells_.begin(cell); }
+    std::size_t living_rows(std::size_t cell) const { return cells_.living ? cells_.living[cell] : size_of(cell); }
 
     // Distances are looked through sixteen at a time.
     static std::size_t padded(std::size_t n) { return (n + 31) / 16 * 16; }
 
-    // Returns where the distances of the cell's rows stand.
-    std::size_t add(Plan& plan, std::uint32_t cell) {
-        const std::size_t at = plan.at + plan.size, n = cells_.end(cell) - cells_.begin(cell);
-        room_.runs.push_back({cell, static_cast<std::uint32_t>(plan.size), static_cast<std::uint32_t>(plan.size + n)});
-        plan.end_run = room_.runs.size();
-        plan.size += n;
-        const std::size_t needed = plan.at + padded(plan.size);
-        if (needed > room_.near.size()) room_.near.resize(std::max(2 * room_.near.size(), needed));
-        return at;
-    }
-
-    // The nearest cells, by (distance, number), until they hold enough living rows. They are marked. The rows that look
-    // nearest are compared in full, which tells how far the neighbours are.
-    Visit read_nearest(Plan& plan, const std::int32_t* far) {
-        std::int32_t limit = smallest(far, cells_.n), step = 16;
-        const std::size_t wanted = std::max(stop_.first, k_);
-        std::size_t living = 0;
-        Visit visit{farthest, limit, 0};
-        ++stamp_;
-        for (bool all = false; living < wanted && !all;) {
-            limit = limit > farthest - step ? farthest : limit + step;
-            step *= 2;
-            const std::size_t n = kernels_.hamming.select(far, cells_.n, limit, room_.cell_numbers.data());
-            all = n == cells_.n;
-            room_.order.clear();
-            for (std::size_t i = 0; i < n; ++i)
-                if (room_.read[room_.cell_numbers[i]] != stamp_) room_.order.push_back(room_.cell_numbers[i]);
-            std::sort(room_.order.begin(), room_.order.end(),
-                      [&](std::uint32_t a, std::uint32_t b) { return far[a] != far[b] ? far[a] < far[b] : a < b; });
-            for (std::size_t i = 0; i < room_.order.size() && living < wanted; ++i) {
-                const std::size_t at = add(plan, room_.order[i]);
-                compare(plan.query, room_.order[i], at);
-                living += living_rows(room_.order[i], at);
-                room_.read[room_.order[i]] = stamp_;
-                visit.front = far[room_.order[i]];
-            }
-        }
-        plan.met = plan.end_run - plan.first_run;
-        if (living == 0) return visit;
-        pick(plan, smallest_limit(plan, std::min(std::max(stop_.seeds, k_), living)), room_.picked[0]);
-        go_on(room_.picked[0]);
-        if (best_[plan.query].full()) visit.bound = best_[plan.query].worst();
-        return visit;
-    }
-
-    // The smallest limit within which so many distances of a query are.
-    std::int32_t smallest_limit(const Plan& plan, std::size_t wanted) {
-        close(plan);
-        std::int32_t low = -1, high = static_cast<std::int32_t>(8 * set_.slabs[0].bytes);  // too few, enough
-        while (high - low > 1) {
-            const std::int32_t middle = low + (high - low) / 2;
-            const std::size_t n =
-                kernels_.hamming.select(room_.near.data() + plan.at, padded(plan.size), middle, room_.numbers.data());
-            (n < wanted ? low : high) = middle;
-        }
-        return high;
-    }
-
-    // What stands behind the distances of a query is out of sight, and there is room for their numbers.
-    void close(const Plan& plan) {
-        std::fill_n(room_.near.begin() + static_cast<std::ptrdiff_t>(plan.at + plan.size),
-                    padded(plan.size) - plan.size, farthest);
-        if (room_.numbers.size() < padded(plan.size)) room_.numbers.resize(padded(plan.size));
-    }
-
-    static std::int32_t smallest(const std::int32_t* values, std::size_t n) {
-        std::int32_t least = farthest;
-        for (std::size_t i = 0; i < n; ++i) least = values[i] < least ? values[i] : least;
-        return least;
-    }
-
-    // Distances of the rows of a cell over the first slab, to one query. Eight rows are compared at once, so a few of
-    // the next cell come along: what stands behind is written later.
-    void compare(std::size_t query, std::size_t cell, std::size_t at) {
+    // Distances of the rows of the nearest cells over the first slab. Those that look nearest are the seeds.
+    void meet(Way& way) {
         const Slab& slab = set_.slabs[0];
-        const std::size_t row = cells_.begin(cell), n = cells_.end(cell) - row;
-        const std::size_t whole = std::min((n + 7) / 8 * 8, set_.n - row);
-        kernels_.hamming.tile(slab.data + row * slab.bytes, slab.bytes, whole, queries_.at(query), queries_.bytes, 1,
-                              slab.bytes, room_.near.data() + at, 0, false);
-        count_rows(n);
+        const std::size_t size = padded(way.n_near);
+        if (way.near.size() < size) way.near.resize(2 * size);
+        std::int32_t* near = way.near.data();
+        for (const std::uint64_t place : way.met) {
+            const std::size_t row = cells_.begin(cell_at(place)), n = size_of(cell_at(place));
+            // What is written behind the rows of a cell is written anew.
+            kernels_.hamming.tile(slab.data + row * slab.bytes, slab.bytes, whole(row, n), queries_.at(way.query),
+                                  queries_.bytes, 1, slab.bytes, near, 0, false);
+            for (std::size_t i = 0; set_.alive && i < n; ++i)
+                if (!set_.is_alive(row + i)) near[i] = farthest;
+            near += n;
+        }
+        std::fill(near, way.near.data() + size, farthest);
+        count_rows(way.n_near);
+        if (way.seeds == 0) return choose(way);
+        take(way, smallest_limit(way), way.picked);
+        for (std::size_t i = 0; i < way.picked.n; ++i) ask(1, way.picked.rows[i]);
+        way.round = Way::Round::seeds;
+        start(way);
     }
+
+    // Rows are compared eight at a time, so a few of the next cell come along.
+    std::size_t whole(std::size_t row, std::size_t n) const { return std::min((n + 7) / 8 * 8, set_.n - row); }
 
     void count_rows(std::size_t n) {
         reading_.rows += static_cast<std::int64_t>(n);
         reading_.bytes += static_cast<std::int64_t>(n * stages_[0].bytes);
     }
 
-    // How many rows of a cell live; the others move out of sight.
-    std::size_t living_rows(std::size_t cell, std::size_t at) {
-        const std::size_t row = cells_.begin(cell), n = cells_.end(cell) - row;
-        if (!set_.alive) return n;
-        std::size_t living = 0;
+    // The smallest limit within which there are enough seeds.
+    std::int32_t smallest_limit(const Way& way) const {
+        return smallest_within(kernels_.cells, way.near.data(), way.n_near, way.seeds,
+                               static_cast<std::int32_t>(8 * set_.slabs[0].bytes));
+    }
+
+    // Rows of met cells within a limit leave the sight of later calls.
+    void take(Way& way, std::int32_t limit, Picked& into) {
+        if (way.n_near == 0) return;
+        std::uint32_t* numbers = room_.places(padded(way.n_near));
+        const std::size_t n = kernels_.hamming.select(way.near.data(), padded(way.n_near), limit, numbers);
+        into.make_room(n);
+        const std::uint64_t* place = way.met.data();
+        std::size_t end = size_of(cell_at(*place)), shift = cells_.begin(cell_at(*place));
         for (std::size_t i = 0; i < n; ++i) {
-            if (set_.is_alive(row + i))
-                ++living;
-            else
-                room_.near[at + i] = farthest;
-        }
-        return living;
-    }
-
-    // Reads the cells that were chosen and have not been met, for all queries that wait.
-    void read_on() {
-        if (room_.plans.size() == 1)
-            read_alone(room_.plans[0]);
-        else if (room_.plans.size() > 1)
-            read_together();
-        for (const Plan& plan : room_.plans) close(plan);
-        // Of the rows that are left those that look nearest come first: they bring the bound down.
-        if (stages_.size() > 1)
-            finish([&](const Nearest& best) { return best.full() ? limit_after(0, best) * 4 / 5 : farthest - 1; });
-        finish([&](const Nearest& best) { return limit_after(0, best); });
-        room_.plans.clear();
-        room_.runs.clear();
-        used_ = 0;
-    }
-
-    void read_alone(const Plan& plan) {
-        for (std::size_t i = plan.first_run + plan.met; i < plan.end_run; ++i) {
-            if (i + 1 < plan.end_run) ask(room_.runs[i + 1].cell);
-            compare(plan.query, room_.runs[i].cell, plan.at + room_.runs[i].begin);
-        }
-    }
-
-    // Cell by cell. Those of one query ascend, so what is written behind a cell's distances is written anew.
-    void read_together() {
-        room_.starts.assign(cells_.n + 1, 0);
-        for (const Plan& plan : room_.plans)
-            for (std::size_t i = plan.first_run + plan.met; i < plan.end_run; ++i)
-                ++room_.starts[room_.runs[i].cell + 1];
-        for (std::size_t cell = 0; cell < cells_.n; ++cell) room_.starts[cell + 1] += room_.starts[cell];
-        room_.visitors.resize(room_.starts[cells_.n]);
-        for (const Plan& plan : room_.plans)
-            for (std::size_t i = plan.first_run + plan.met; i < plan.end_run; ++i)
-                room_.visitors[room_.starts[room_.runs[i].cell]++] = {plan.query, plan.at + room_.runs[i].begin};
-        for (std::size_t cell = 0, first = 0; cell < cells_.n; first = room_.starts[cell++])
-            if (room_.starts[cell] > first) {
-                std::size_t next = cell + 1;
-                while (next < cells_.n && room_.starts[next] == room_.starts[cell]) ++next;
-                if (next < cells_.n) ask(next);
-                read(room_.visitors.data() + first, room_.starts[cell] - first, cell);
+            while (numbers[i] >= end) {
+                const std::size_t cell = cell_at(*++place);
+                shift = cells_.begin(cell) - end;
+                end += size_of(cell);
             }
+            into.put(static_cast<std::uint32_t>(numbers[i] + shift), way.near[numbers[i]]);
+            way.near[numbers[i]] = farthest;
+        }
     }
 
-    // One cell for some queries.
-    void read(const Visitor* visitors, std::size_t n_visitors, std::size_t cell) {
-        poll();
-        if (n_visitors < worth_packing) {
-            for (std::size_t i = 0; i < n_visitors; ++i) compare(visitors[i].query, cell, visitors[i].at);
+    std::int32_t limit_after(std::size_t stage, const Way& way) const {
+        if (!way.best.full()) return farthest - 1;
+        return stage + 1 == stages_.size() ? way.best.worst() : limits_.at(stage, way.best.worst());
+    }
+
+    // Those that were picked are counted from the second stage on.
+    void start(Way& way) {
+        way.stage = 1;
+        way.step = Way::Step::count;
+        if (stages_.size() == 1 || way.picked.n == 0) count(way);
+    }
+
+    // One stage of those that were picked; after the last one, what comes next.
+    void count(Way& way) {
+        Picked& picked = way.picked;
+        if (way.stage < stages_.size() && picked.n != 0) {
+            const Stage& part = stages_[way.stage];
+            kernels_.hamming.gather(part.data, part.stride, picked.rows.data(), picked.n,
+                                    queries_.at(way.query) + part.offset, part.bytes, picked.sums.data());
+            reading_.bytes += static_cast<std::int64_t>(picked.n * part.bytes);
+            std::uint32_t* numbers = room_.places(picked.n);
+            picked.keep(numbers,
+                        kernels_.hamming.select(picked.sums.data(), picked.n, limit_after(way.stage, way), numbers));
+            ++way.stage;
+            if (way.stage < stages_.size() && picked.n != 0) {
+                for (std::size_t i = 0; i < picked.n; ++i) ask(way.stage, picked.rows[i]);
+                return;
+            }
+        }
+        way.best.add(picked, kernels_.cells);
+        picked.n = 0;
+        if (way.round == Way::Round::seeds) return choose(way);
+        if (way.round == Way::Round::rest) {
+            way.step = way.read < way.others.size() ? Way::Step::read : Way::Step::done;
             return;
         }
+        way.round = Way::Round::rest;
+        pick(way, limit_after(0, way));
+        way.waiting.n = 0;
+        start(way);
+    }
+
+    // Rows that wait and are within a limit.
+    void pick(Way& way, std::int32_t limit) {
+        Picked &waiting = way.waiting, &picked = way.picked;
+        std::uint32_t* numbers = room_.places(waiting.n);
+        const std::size_t n = kernels_.hamming.select(waiting.sums.data(), waiting.n, limit, numbers);
+        picked.make_room(n);
+        for (std::size_t i = 0; i < n; ++i) {
+            picked.put(waiting.rows[numbers[i]], waiting.sums[numbers[i]]);
+            waiting.sums[numbers[i]] = farthest;
+            ask(1, waiting.rows[numbers[i]]);
+        }
+    }
+
+    // The other cells, now that it is known how far the neighbours are.
+    void choose(Way& way) {
+        way.visit.bound = way.best.worst();
+        const double reach = std::floor(stop_.share * way.visit.bound) + stop_.slack;
+        if (reach >= 0) {
+            const std::int32_t limit = reach < farthest ? static_cast<std::int32_t>(reach) : farthest;
+            std::uint32_t* numbers = room_.places(cells_.n);
+            const std::size_t n = kernels_.hamming.select(way.far, cells_.n, limit, numbers);
+            std::size_t rows = 0;
+            for (std::size_t i = 0; i < n; ++i)
+                if (place_of(way.far[numbers[i]], numbers[i]) > way.met.back()) {
+                    way.others.push_back(numbers[i]);
+                    rows += size_of(numbers[i]);
+                }
+            // Where they are read in portions, the nearest come first.
+            if (rows > most_waiting)
+                std::sort(way.others.begin(), way.others.end(), [&](std::uint32_t a, std::uint32_t b) {
+                    return place_of(way.far[a], a) < place_of(way.far[b], b);
+                });
+        }
+        way.visit.cells = static_cast<std::int32_t>(way.met.size() + way.others.size());
+        for (std::size_t i = 0; i < std::min(way.others.size(), cells_ahead); ++i) ask(way.others[i]);
+        way.step = Way::Step::read;
+    }
+
+    // Other cells, until many of their rows wait. Of those that may be near, the nearest go first: they bring the bound
+    // down.
+    void read(Way& way) {
+        const std::int32_t limit = limit_after(0, way);
+        if (way.read == 0) take(way, limit, way.waiting);
+        for (; way.read < way.others.size() && way.waiting.n < most_waiting; ++way.read) {
+            if (way.read + cells_ahead < way.others.size()) ask(way.others[way.read + cells_ahead]);
+            const std::size_t cell = way.others[way.read];
+            for (std::size_t row = cells_.begin(cell); row < cells_.end(cell); row += block_rows)
+                read(way, row, std::min(block_rows, cells_.end(cell) - row), limit);
+        }
+        const bool alike = stages_.size() == 1 || !way.best.full();
+        pick(way, alike ? limit : limit * 4 / 5);
+        way.round = Way::Round::first;
+        start(way);
+    }
+
+    // Some rows of a cell; those within the limit wait.
+    void read(Way& way, std::size_t row, std::size_t n, std::int32_t limit) {
         const Slab& slab = set_.slabs[0];
-        room_.heads.resize(n_visitors * slab.bytes);
-        for (std::size_t i = 0; i < n_visitors; ++i)
-            std::copy_n(queries_.at(visitors[i].query), slab.bytes, room_.heads.data() + i * slab.bytes);
-        for (std::size_t row = cells_.begin(cell); row < cells_.end(cell); row += block_rows) {
-            poll();
-            const std::size_t n = std::min(block_rows, cells_.end(cell) - row), done = row - cells_.begin(cell);
-            count_rows(n * n_visitors);
-            const QueryBlock block(kernels_, {room_.heads.data(), n_visitors, slab.bytes}, &slab, 1, n);
-            block_.load(block, &slab, 1, row, n, n_visitors);
-            for (std::size_t first = 0; first < n_visitors; first += block.together()) {
-                const std::size_t some = std::min(block.together(), n_visitors - first);
-                const std::int32_t* distances = block_.compare(block, first, some);
-                for (std::size_t i = 0; i < some; ++i)
-                    std::copy_n(distances + i * block_.stride(), n, room_.near.data() + visitors[first + i].at + done);
+        Picked& waiting = way.waiting;
+        waiting.make_room(block_rows + 8);
+        std::uint32_t* rows = waiting.rows.data() + waiting.n;
+        std::int32_t* sums = waiting.sums.data() + waiting.n;
+        std::size_t found = kernels_.hamming.near(slab.data + row * slab.bytes, slab.bytes, whole(row, n),
+                                                  queries_.at(way.query), slab.bytes, limit, rows, sums);
+        while (found > 0 && rows[found - 1] >= n) --found;
+        for (std::size_t i = 0; i < found; ++i) rows[i] += static_cast<std::uint32_t>(row);
+        if (set_.alive) {
+            std::size_t living = 0;
+            for (std::size_t i = 0; i < found; ++i) {
+                rows[living] = rows[i];
+                sums[living] = sums[i];
+                living += set_.is_alive(rows[i]);
             }
+            found = living;
         }
+        waiting.n += found;
+        count_rows(n);
     }
 
-    std::int32_t limit_after(std::size_t stage, const Nearest& best) const {
-        if (!best.full()) return farthest - 1;
-        return stage + 1 == stages_.size() ? best.worst() : limits_.at(stage, best.worst());
-    }
-
-    // The rows of each query that are within its limit; memory is asked for those of one while another goes on.
-    template <class Limit>
-    void finish(const Limit& limit) {
-        Picked *now = &room_.picked[0], *next = &room_.picked[1];
-        for (std::size_t p = 0; p < room_.plans.size(); ++p) {
-            poll();
-            pick(room_.plans[p], limit(best_[room_.plans[p].query]), *next);
-            if (p != 0) go_on(*now);
-            std::swap(now, next);
-        }
-        if (!room_.plans.empty()) go_on(*now);
-    }
-
-    // Rows of a query whose distances over the first slab are within a limit; they leave the sight of later calls.
-    void pick(const Plan& plan, std::int32_t limit, Picked& picked) {
-        std::int32_t* near = room_.near.data() + plan.at;
-        picked.make_room(padded(plan.size));
-        const std::size_t passed = kernels_.hamming.select(near, padded(plan.size), limit, room_.numbers.data());
-        const Run* run = room_.runs.data() + plan.first_run;
-        std::size_t left = 0, shift = cells_.begin(run->cell);
-        for (std::size_t i = 0; i < passed; ++i) {
-            const std::size_t at = room_.numbers[i];
-            while (at >= run->end) {
-                ++run;
-                shift = cells_.begin(run->cell) - run->begin;
+    // What was found, by (distance, id). A few are put where they belong by comparing all with all: nothing to foresee.
+    void write(const Way& way, std::int64_t* ids, std::int32_t* distances) {
+        const Picked& rows = way.best.rows();
+        room_.hits.resize(rows.n);
+        for (std::size_t i = 0; i < rows.n; ++i) room_.hits[i] = {rows.sums[i], set_.id(rows.rows[i])};
+        if (rows.n > 32) std::sort(room_.hits.begin(), room_.hits.end());
+        for (std::size_t i = 0; i < rows.n; ++i) {
+            const Hit hit = room_.hits[i];
+            std::size_t place = i;
+            if (rows.n <= 32) {
+                place = 0;
+                for (const Hit& other : room_.hits)
+                    place += (other.distance < hit.distance) | ((other.distance == hit.distance) & (other.id < hit.id));
             }
-            const std::size_t row = at + shift;
-            picked.rows[left] = static_cast<std::uint32_t>(row);
-            picked.sums[left] = near[at];
-            near[at] = farthest;
-            ask(1, row);
-            left += set_.is_alive(row);
+            if (place >= k_) continue;
+            ids[place] = hit.id;
+            distances[place] = hit.distance;
         }
-        picked.query = plan.query;
-        picked.n = left;
     }
 
-    // They go on slab by slab.
-    void go_on(Picked& picked) {
-        Nearest& best = best_[picked.query];
-        for (std::size_t stage = 1; stage < stages_.size() && picked.n != 0; ++stage) {
-            const Stage& part = stages_[stage];
-            kernels_.hamming.gather(part.data, part.stride, picked.rows.data(), picked.n,
-                                    queries_.at(picked.query) + part.offset, part.bytes, picked.sums.data());
-            reading_.bytes += static_cast<std::int64_t>(picked.n * part.bytes);
-            const std::int32_t most = limit_after(stage, best);
-            std::size_t kept = 0;
-            for (std::size_t i = 0; i < picked.n; ++i) {
-                picked.rows[kept] = picked.rows[i];
-                picked.sums[kept] = picked.sums[i];
-                kept += picked.sums[i] <= most;
-            }
-            picked.n = kept;
-            for (std::size_t i = 0; i < kept; ++i) ask(stage + 1, picked.rows[i]);
-        }
-        for (std::size_t i = 0; i < picked.n; ++i)
-            if (!best.full() || picked.sums[i] <= best.worst()) best.push({picked.sums[i], set_.id(picked.rows[i])});
-    }
-
-    // Asks memory for what is compared soon: the rows of a cell, or what the next stage wants of a row; at the end that
-    // is its id.
+    // Asks memory for what is compared soon: the rows of a cell, or what a stage wants of a row.
     void ask(std::size_t cell) const {
         const Slab& slab = set_.slabs[0];
         const std::uint8_t* data = slab.data + cells_.begin(cell) * slab.bytes;
-        const std::size_t n = std::min<std::size_t>((cells_.end(cell) - cells_.begin(cell)) * slab.bytes, 8192);
+        const std::size_t n = std::min(size_of(cell) * slab.bytes, most_ahead);
         for (std::size_t j = 0; j < n; j += 64) __builtin_prefetch(data + j, 0, 2);
     }
     void ask(std::size_t stage, std::size_t row) const {
-        if (stage == stages_.size()) {
-            if (set_.ids) __builtin_prefetch(set_.ids + row);
-            return;
-        }
+        if (stage == stages_.size()) return;
         const std::uint8_t* data = stages_[stage].data + row * stages_[stage].stride;
         for (std::size_t j = 0; j < std::min<std::size_t>(stages_[stage].bytes, 256); j += 64)
             __builtin_prefetch(data + j);
@@ -357,11 +363,7 @@ private:
     const std::size_t k_;
     const std::vector<Stage>& stages_;
     Reading reading_;
-    std::vector<Nearest> best_;
     Room& room_;
-    std::size_t used_ = 0;  // of the distances to rows
-    std::uint32_t stamp_ = 0;
-    RowBlock block_;
 };
 
 }  // namespace
@@ -378,15 +380,11 @@ Reading cells_top_k(const Queries& queries, const CodeSet& set, const std::vecto
     std::vector<Reading> readings(ceil_div(queries.n, share));
     parallel_for(readings.size(), n_jobs, [&](std::size_t task, int) {
         const std::size_t first = task * share, n = std::min(share, queries.n - first);
-        Reader reader({queries.at(first), n, queries.bytes}, set, stages, cells, k, stop, limits);
-        reader.run(visits + first);
-        std::size_t at = first * k;
-        for (std::size_t q = 0; q < n; ++q)
-            for (const Hit& hit : reader.best(q).sorted()) {
-                ids[at] = hit.id;
-                distances[at++] = hit.distance;
-            }
-        readings[task] = reader.reading();
+        thread_local std::unique_ptr<Room> kept;  // taken away while it is used: a poll may search, too
+        std::unique_ptr<Room> room = kept ? std::move(kept) : std::make_unique<Room>();
+        Reader reader({queries.at(first), n, queries.bytes}, set, stages, cells, k, stop, limits, *room);
+        readings[task] = reader.run(ids + first * k, distances + first * k, visits + first);
+        if (room->held() <= most_kept) kept = std::move(room);
     });
     for (const Reading& one : readings) {
         all.rows += one.rows;

@@ -16,6 +16,7 @@ struct Cells {
     const std::int64_t* offsets;
     const std::uint8_t* centres;
     std::size_t bytes, n;
+    const std::uint32_t* living;  // rows of each cell that live; null: all
 
     std::size_t begin(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell]); }
     std::size_t end(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell + 1]); }

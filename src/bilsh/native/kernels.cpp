@@ -11,9 +11,10 @@
 
 namespace bilsh {
 
-// Each level's sources define the same four tables in a namespace of their own.
+// Each level's sources define the same five tables in a namespace of their own.
 #define BILSH_TABLES(level)                          \
     namespace level {                                \
+    extern const CellKernels cell_kernels;           \
     extern const EncodeKernels encode_kernels;       \
     extern const HammingKernels hamming_kernels;     \
     extern const ScoreKernels score_kernels;         \
@@ -44,6 +45,7 @@ const Kernels& kernels(Level level) {
                                portable::hamming_kernels,
                                portable::score_kernels,
                                portable::transform_kernels,
+                               portable::cell_kernels,
                                nullptr};
 #if defined(__x86_64__)
     static const Kernels counting{"popcnt",
@@ -51,12 +53,22 @@ const Kernels& kernels(Level level) {
                                   popcnt::hamming_kernels,
                                   portable::score_kernels,
                                   portable::transform_kernels,
+                                  portable::cell_kernels,
                                   nullptr};
-    static const Kernels narrow{
-        "avx2", avx2::encode_kernels, avx2::hamming_kernels, avx2::score_kernels, avx2::transform_kernels, nullptr};
-    static const Kernels wide{
-        "avx512", avx512::encode_kernels, avx512::hamming_kernels, avx512::score_kernels, avx512::transform_kernels,
-        nullptr};
+    static const Kernels narrow{"avx2",
+                                avx2::encode_kernels,
+                                avx2::hamming_kernels,
+                                avx2::score_kernels,
+                                avx2::transform_kernels,
+                                avx2::cell_kernels,
+                                nullptr};
+    static const Kernels wide{"avx512",
+                              avx512::encode_kernels,
+                              avx512::hamming_kernels,
+                              avx512::score_kernels,
+                              avx512::transform_kernels,
+                              avx512::cell_kernels,
+                              nullptr};
     if (level == Level::popcnt) return counting;
     if (level == Level::avx2) return narrow;
     if (level == Level::avx512) return wide;
@@ -67,6 +79,7 @@ const Kernels& kernels(Level level) {
                                avx512::hamming_kernels,
                                avx512::score_kernels,
                                avx512::transform_kernels,
+                               avx512::cell_kernels,
                                &amx::hamming_product};
     if (level == Level::amx) return tiles;
 #endif

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cell_kernels.h"
 #include "encode_kernels.h"
 #include "hamming_kernels.h"
 #include "score_kernels.h"
@@ -22,6 +23,7 @@ struct Kernels {
     const HammingKernels& hamming;
     const ScoreKernels& scores;
     const TransformKernels& transforms;
+    const CellKernels& cells;
     const HammingProduct* product;  // null where there is none
 };
 

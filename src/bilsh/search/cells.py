@@ -41,7 +41,7 @@ MIN_ITEMS = 10_000
 """Fewer items are read as a whole as quickly."""
 
 SAMPLE_PER_CELL = 50
-ROUNDS = 6
+ROUNDS = 12
 EVERYTHING = np.iinfo(np.int32).max
 """The slack with which all cells are visited."""
 

@@ -11,6 +11,10 @@ trial queries come from. Trial queries are items, each without itself, or querie
 A trial keeps the rows of the nearest codes of each query, not what they meant for one k and one target. So any k and
 target can be asked of it, and deleted or filtered rows are simply left out: the next nearest take their places, and
 where too few are known a miss is assumed, which reads more and never less.
+
+Prefixes of codes may lose neighbours too: those whose first bits differ more than the limit that stands beside the
+k-th distance. A search knows of a k-th distance that is no nearer, so it loses no others, however far it goes; such
+neighbours count as missed with every slack.
 """
 
 from __future__ import annotations
@@ -28,17 +32,22 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, whole
+from bilsh.search.pruning import prefix_limits
 from bilsh.types import Progress
 
 QUERIES = 2000
 NEIGHBOURS = 200
-BY_PREFIXES = 0.05
-"""Part of the misses that a target allows which prefixes may cause; cells have the rest."""
+BY_PREFIXES = 0.2
+"""Part of the misses that a target allows which prefixes may cause at most; how many they cause is measured."""
 
 SIGMAS = 5.0
 UNLIKE = 0.65
 """Mean rank among trial queries beyond which a batch of queries is of another kind."""
 
+PIECE = 1 << 25
+"""Bytes of codes that are compared at a time."""
+
+Limits = NDArray[np.int32]
 _UNKNOWN = EVERYTHING
 _SURE = np.iinfo(np.int32).min // 2
 
@@ -182,28 +191,37 @@ def promise(
     k: int,
     target: float,
     n_jobs: int = 1,
-) -> Promise:
-    """Find the smallest slack that keeps a recall of k neighbours among the rows that count."""
-    needs, bounds, far = _needs(trial, cells, slabs, alive, n_bits, k, n_jobs)
-    allowed = (1 - target) * (1 - BY_PREFIXES)
-    slack = smallest_slack(needs, 1 - allowed)
+) -> tuple[Promise, Limits]:
+    """Find the smallest slack that keeps a recall of k neighbours among the rows that count.
+
+    Returns
+    -------
+    Promise
+    int32 array
+        Limits of prefixes with which it holds, see :func:`prefix_limits`.
+    """
+    rows = cells.of(slabs, alive)
+    limits = prefix_limits(n_bits, rows.prefixes, (1 - target) * BY_PREFIXES)
+    needs, bounds, far = _needs(trial, cells, slabs, alive, rows, limits, n_bits, k, n_jobs)
+    slack = smallest_slack(needs, target)
     half = len(needs) // 2
     kept = np.concatenate(
         [
-            (needs[half:] <= smallest_slack(needs[:half], 1 - allowed)).mean(axis=1),
-            (needs[:half] <= smallest_slack(needs[half:], 1 - allowed)).mean(axis=1),
+            (needs[half:] <= smallest_slack(needs[:half], target)).mean(axis=1),
+            (needs[:half] <= smallest_slack(needs[half:], target)).mean(axis=1),
         ]
     )
     recall, error = float(kept.mean()), 1.96 * float(kept.std()) / max(1.0, len(kept)) ** 0.5
-    rows = 1.0
+    read = 1.0
     if slack < EVERYTHING:
         sizes = np.diff(cells.offsets)
         reach = _reach(bounds, cells, n_bits) + slack
-        rows = float((far <= reach[:, None]).astype(np.float32).dot(sizes).mean() / max(1, sizes.sum()))
+        read = float((far <= reach[:, None]).astype(np.float32).dot(sizes).mean() / max(1, sizes.sum()))
     ends = (max(0.0, recall - error), min(1.0, recall + error))
-    return Promise(
-        target, k, slack, rows, len(trial), trial.time, trial.source, recall, ends, np.sort(bounds)
+    made = Promise(
+        target, k, slack, read, len(trial), trial.time, trial.source, recall, ends, np.sort(bounds)
     )
+    return made, limits
 
 
 def smallest_slack(needs: NDArray[np.int64], target: float) -> int:
@@ -233,6 +251,8 @@ def _needs(
     cells: Cells,
     slabs: Sequence[Codes],
     alive: Codes | None,
+    rows: _native.CellSet,
+    limits: Limits,
     n_bits: int,
     k: int,
     n_jobs: int,
@@ -250,7 +270,6 @@ def _needs(
         near, known = np.take_along_axis(near, order, axis=1), np.take_along_axis(known, order, axis=1)
     near, known = near[:, :k], known[:, :k]
     bounds, front = np.zeros((2, len(trial)), dtype=np.int32)
-    rows = cells.of(slabs, alive)
     for itself in (False, True):
         mine = np.flatnonzero(own_counts == itself)
         if len(mine):
@@ -259,10 +278,31 @@ def _needs(
             bounds[mine], front[mine] = seen[:, 0], seen[:, 1]
     at = np.take_along_axis(far, cells.of_rows(np.maximum(near, 0)), axis=1).astype(np.int64)
     needs = np.where(at < front[:, None], _SURE, at - _reach(bounds, cells, n_bits)[:, None])
-    needs = np.where(known, needs, _UNKNOWN)
+    needs = np.where(known & ~_lost(trial.codes, near, slabs, rows.prefixes, limits), needs, _UNKNOWN)
     if needs.shape[1] < k:
         needs = np.pad(needs, ((0, 0), (0, k - needs.shape[1])), constant_values=_UNKNOWN)
     return needs, bounds, far
+
+
+def _lost(
+    codes: Codes,
+    near: NDArray[np.int64],
+    slabs: Sequence[Codes],
+    prefixes: tuple[int, ...],
+    limits: Limits,
+) -> NDArray[np.bool_]:
+    """Whether prefixes lose each of the neighbours (n, k) of queries, the farthest of which is the last."""
+    lost = np.zeros(near.shape, dtype=np.bool_)
+    step = max(1, PIECE // max(1, near.shape[1] * codes.shape[1]))
+    for start in range(0, len(codes) if prefixes and near.shape[1] else 0, step):
+        part = slice(start, start + step)
+        others = whole(slabs, np.maximum(near[part], 0).ravel()).reshape(*near[part].shape, -1)
+        differ = np.bitwise_count(others ^ codes[part, None])
+        farthest = differ.sum(axis=2, dtype=np.int32).max(axis=1)
+        for bits, limit in zip(prefixes, limits, strict=True):
+            most = limit[np.minimum(farthest, len(limit) - 1)]
+            lost[part] |= differ[:, :, : bits // 8].sum(axis=2, dtype=np.int32) > most[:, None]
+    return lost
 
 
 def _reach(bounds: NDArray[np.int32], cells: Cells, n_bits: int) -> NDArray[np.int64]:

@@ -13,17 +13,16 @@ from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells
 from bilsh.search.promise import (
-    BY_PREFIXES,
     NEIGHBOURS,
     SIGMAS,
     UNLIKE,
+    Limits,
     Promise,
     Trial,
     promise,
     try_items,
     try_queries,
 )
-from bilsh.search.pruning import prefix_limits
 
 if TYPE_CHECKING:
     from bilsh.search.scan import Found, Scan, Segment
@@ -35,7 +34,6 @@ FILTER_PAIRS = 20_000_000
 """Pairs of queries and rows under one filter from which on a promise for this filter is worked out; about 0.1 s."""
 
 MOST_FILTERS = 64
-Limits = NDArray[np.int32]
 
 
 @dataclass(slots=True)
@@ -111,7 +109,7 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
         memory = scan.memory.known.setdefault(segment, Known())
     rows = memory.cell_set(segment, cells, scan.alive[part])
     k = min(k, rows.living)
-    kept = _promise(scan, wish, part, cells, memory, rows, len(queries), k) if k else None
+    kept = _promise(scan, wish, part, cells, memory, len(queries), k) if k else None
     if kept is None:
         return None
     known, limits = kept
@@ -171,7 +169,6 @@ def _promise(
     part: int,
     cells: Cells,
     known: Known,
-    rows: _native.CellSet,
     n_queries: int,
     k: int,
 ) -> tuple[Promise, Limits] | None:
@@ -198,7 +195,7 @@ def _promise(
         # Where more neighbours are asked for, or many of the known ones are deleted, new ones are looked for.
         if fresh or k > trial.near.shape[1] == NEIGHBOURS:
             trial = _larger_trial(scan, wish, part, known, k)
-        made = promise(
+        made, limits = promise(
             trial,
             cells,
             segment.slabs,
@@ -212,7 +209,6 @@ def _promise(
             break
     if len(known.promises) > MOST_FILTERS:
         known.promises.clear()
-    limits = prefix_limits(scan.n_bits, rows.prefixes, (1 - wish.recall) * BY_PREFIXES)
     known.promises[k, wish.recall, key] = made, limits
     return made, limits
 
