@@ -92,8 +92,8 @@ def _move(side: int, degrees: int, down: int, right: int) -> NDArray[np.int64]:
     return np.where(inside, rows * side + columns, side * side).ravel()
 
 
-def cases(size: Size) -> Iterator[tuple[int, Codes, Codes]]:
-    """Yield numbers of items, their codes, and codes of queries."""
+def cases(size: Size) -> Iterator[tuple[Any, Codes, Codes]]:
+    """Yield an encoder, codes of items, and codes of queries."""
     small = size.name.startswith("smoke")
     images = (digits() if small else mnist()).X.astype(np.float32)
     images /= images.max()
@@ -109,7 +109,7 @@ def cases(size: Size) -> Iterator[tuple[int, Codes, Codes]]:
         asked = np.concatenate(
             [encoder.transform(piece) for piece in variants(images[:kept_out], kept_out, seed=1)]
         )
-        yield n, codes, asked
+        yield encoder, codes, asked
 
 
 def share_found(found: NDArray[Any], true: NDArray[Any]) -> float:
@@ -117,10 +117,10 @@ def share_found(found: NDArray[Any], true: NDArray[Any]) -> float:
     return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, true, strict=True)]))
 
 
-def ours(codes: Codes, n_cells: int | str) -> dict[str, Way]:
+def ours(codes: Codes, encoder: Any, n_cells: int | str) -> dict[str, Way]:
     """Search with cells, with prefixes only, and all of everything."""
     start = process_time()
-    index = bilsh.Index(codes, cells=n_cells)
+    index = bilsh.Index(codes, encoder, cells=n_cells)
     seconds = process_time() - start
     return {
         CELLS: Way(
@@ -222,9 +222,9 @@ def _graph(
 
 def races(size: Size) -> Iterator[tuple[Race, list[Timing], list[Check]]]:
     """Ask for the neighbours of queries one at a time and a hundred at once."""
-    for n, codes, asked in cases(size):
-        judged = asked[:N_JUDGED]
-        ways: dict[str, Way | str] = dict(ours(codes, "auto" if n >= 10_000 else 50))
+    for encoder, codes, asked in cases(size):
+        n, judged = len(codes), asked[:N_JUDGED]
+        ways: dict[str, Way | str] = dict(ours(codes, encoder, "auto" if n >= 10_000 else 50))
         scan = ways[SCAN]
         if isinstance(scan, str):
             raise TypeError(scan)
