@@ -18,6 +18,7 @@
 #include "log_records.h"
 #include "progressive.h"
 #include "scores.h"
+#include "sliced_scan.h"
 #include "threads.h"
 
 namespace {
@@ -142,6 +143,36 @@ void search(std::size_t n, std::size_t n_bytes, std::size_t n_queries, std::vect
     bilsh::progressive_top_k(queries, slabs.set, k, {limits.data(), 8 * n_bytes + 1}, 5, n_jobs, later_ids.data(),
                              later.data());
     check(later_ids == want_ids && later == want, "progressive_top_k of " + what);
+}
+
+// Rows by bit, however few: every row that is close, and how far it is.
+void slices(std::size_t n, std::size_t n_bytes, std::size_t n_queries, std::vector<std::size_t> edges) {
+    const std::string what = "slices of " + std::to_string(n) + " codes of " + std::to_string(n_bytes) + " bytes, " +
+                             std::to_string(n_queries) + " queries";
+    Numbers numbers;
+    const Bytes codes = numbers.bytes(n * n_bytes);
+    Bytes asked = numbers.bytes(n_queries * n_bytes);
+    if (n_queries % 2 == 1) std::fill(asked.begin(), asked.end(), 255);  // one group has all bits
+    const Queries queries{asked.data(), n_queries, n_bytes};
+    const Slabs slabs(codes, n, n_bytes, edges);
+    const bilsh::SlicedQueries sliced(queries, slabs.set.slabs.data(), slabs.set.slabs.size());
+    bilsh::SlicedRows rows(bilsh::kernels(), sliced, slabs.set.slabs.data());
+    const std::int32_t some = static_cast<std::int32_t>(4 * n_bytes - n_bytes / 4);
+    for (const std::int32_t limit : {-1, 0, some, std::numeric_limits<std::int32_t>::max()}) {
+        std::vector<std::int32_t> found(n_queries * n, -1), expected(n_queries * n, -1);
+        for (std::size_t row = 0, m; row < n; row += m) {
+            m = std::min(rows.rows(), n - row);
+            rows.scan(
+                row, m, std::min(rows.rows(), n - row - m), 0, n_queries, [&](std::size_t) { return limit; },
+                [&](std::size_t q, std::size_t r, std::int32_t d) { found[q * n + r] = d; });
+        }
+        for (std::size_t q = 0; q < n_queries; ++q)
+            for (std::size_t r = 0; r < n; ++r) {
+                const std::int32_t d = distance(queries.at(q), codes.data() + r * n_bytes, n_bytes);
+                if (d <= limit) expected[q * n + r] = d;
+            }
+        check(found == expected, what);
+    }
 }
 
 void scores(std::size_t n, std::size_t bits, std::vector<std::size_t> edges, int n_jobs, std::uint64_t expected) {
@@ -335,6 +366,9 @@ int main() {
         search(0, 5, 2, {}, 1);
         search(40, 8400, 9, {}, 1);  // longer than counters of 16 bits hold
         search(1100, 40, 140, {0, 16}, 2);
+        for (const std::size_t n_bytes : {1, 8, 33, 64, 130, 513, 1100})
+            for (const std::size_t n_queries : {1, 4, 6, 11}) slices(600, n_bytes, n_queries, {n_bytes / 3});
+        slices(40, 16, 1000, {});
         scores(300, 203, {5}, 1, 0xa2f946ad491e8d9d);
         scores(2600, 1000, {40}, 3, 0xe8bd3324393b04a1);
         scores(2100, 4500, {}, 1, 0x612d91d0db534816);

@@ -149,6 +149,36 @@ def test_many_queries_at_once(n, n_queries, n_bytes, edges, n_jobs, level):
         np.testing.assert_array_equal(within[offsets[row] : offsets[row + 1]], to_all[close])
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("n", "n_queries", "n_bytes", "edges"),
+    [(65_700, 26, 64, []), (8_300, 30, 513, [5]), (4_200, 500, 1_030, [600])],
+)
+def test_many_queries_over_many_codes(n, n_queries, n_bytes, edges, n_jobs, level):
+    """So many of both that rows by bit pay on every level; distances row by row are the oracle."""
+    _native.force_level(level)
+    rng = np.random.default_rng(n)
+    codes = random_codes(rng, n, n_bytes)
+    queries = codes[rng.integers(0, n, n_queries)] ^ random_codes(rng, n_queries, n_bytes, 3) % 16
+    queries[:3] = np.array([0, 255, 15])[:, None]
+    ids, alive = rng.permutation(n) * 7 - 3, rng.random(n) < 0.8
+    bitmap, slabs = np.packbits(alive, bitorder="little"), cut(codes, edges)
+    found_ids, found = _native.hamming_top_k(queries, slabs, 9, ids, bitmap, n_jobs)
+    some = queries[:5]  # too few for rows by bit
+    radius = int(np.quantile(_native.hamming_matrix(some, codes), 0.1))
+    offsets, within_ids, within = _native.hamming_within(queries, slabs, radius, ids, bitmap, n_jobs)
+    _native.force_level(LEVELS[-1])
+    for row, query in enumerate(queries):
+        to_all = _native.hamming_matrix(query[None], codes)[0]
+        expected = order_of(to_all, ids, alive)
+        np.testing.assert_array_equal(found_ids[row], ids[expected[:9]])
+        np.testing.assert_array_equal(found[row], to_all[expected[:9]])
+        close = expected[to_all[expected] <= radius]
+        np.testing.assert_array_equal(within_ids[offsets[row] : offsets[row + 1]], ids[close])
+        np.testing.assert_array_equal(within[offsets[row] : offsets[row + 1]], to_all[close])
+
+
 @pytest.mark.parametrize("level", LEVELS[-2:])
 def test_many_long_queries_in_several_batches(level):
     _native.force_level(level)

@@ -6,6 +6,7 @@
 #include "blocks.h"
 #include "kernels.h"
 #include "row_block.h"
+#include "sliced_scan.h"
 
 namespace bilsh {
 
@@ -22,7 +23,8 @@ namespace {
 // Calls use(first query, batch) for batches of at most so many queries that are small enough for a QueryBlock.
 template <class Use>
 void in_batches(const Kernels& kernels, const Queries& queries, std::size_t at_most, const Use& use) {
-    const std::size_t batch = std::min(at_most, QueryBlock::at_most(kernels, queries));
+    const std::size_t batch =
+        std::min({at_most, QueryBlock::at_most(kernels, queries), SlicedQueries::at_most(queries)});
     for (std::size_t start = 0; start < queries.n; start += batch)
         use(start, Queries{queries.at(start), std::min(batch, queries.n - start), queries.bytes});
 }
@@ -49,10 +51,8 @@ void scan_one(const Kernels& kernels, const Queries& queries, const CodeSet& set
 
 // The same for some queries and any slabs.
 template <class Limit, class Close>
-void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row, std::size_t row_end,
-          std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
-    if (query_end - query == 1 && set.slabs.size() == 1)
-        return scan_one(kernels, queries.plain(), set, row, row_end, query, limit, close);
+void scan_some(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set, std::size_t row,
+               std::size_t row_end, std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
     const std::size_t block = queries.rows();
     const std::unique_ptr<std::uint32_t[]> chosen(new std::uint32_t[std::min(block, row_end - row)]);
     std::vector<std::int32_t> limits;  // side by side: those who keep the hits are far apart
@@ -82,6 +82,38 @@ void scan(const Kernels& kernels, const QueryBlock& queries, const CodeSet& set,
                 }
             }
         }
+    }
+}
+
+// Queries as the scans want them.
+struct Asked {
+    QueryBlock block;
+    std::unique_ptr<SlicedQueries> sliced;
+    std::size_t rows, unit;  // of a block; where a thread's share of the queries may begin
+
+    Asked(const Kernels& kernels, const Queries& queries, const CodeSet& set)
+        : block(kernels, queries, set.slabs.data(), set.slabs.size(), set.n) {
+        if (!block.expands() && SlicedQueries::pays(kernels.hamming.slices, queries, set.n))
+            sliced.reset(new SlicedQueries(queries, set.slabs.data(), set.slabs.size()));
+        rows = sliced ? kernels.hamming.slices.rows : block.rows();
+        unit = sliced ? sliced->group() : block.unit();
+    }
+};
+
+// The same for any.
+template <class Limit, class Close>
+void scan(const Kernels& kernels, const Asked& asked, const CodeSet& set, std::size_t row, std::size_t row_end,
+          std::size_t query, std::size_t query_end, const Limit& limit, const Close& close) {
+    if (query_end - query == 1 && set.slabs.size() == 1)
+        return scan_one(kernels, asked.block.plain(), set, row, row_end, query, limit, close);
+    if (!asked.sliced) return scan_some(kernels, asked.block, set, row, row_end, query, query_end, limit, close);
+    SlicedRows rows(kernels, *asked.sliced, set.slabs.data());
+    const auto if_alive = [&](std::size_t q, std::size_t r, std::int32_t d) {
+        if (set.is_alive(r)) close(q, r, d);
+    };
+    for (std::size_t n; row < row_end; row += n) {
+        n = std::min(rows.rows(), row_end - row);
+        rows.scan(row, n, std::min(rows.rows(), row_end - row - n), query, query_end, limit, if_alive);
     }
 }
 
@@ -122,10 +154,10 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
     const std::size_t batch =
         std::max<std::size_t>((std::size_t{1} << 26) / (Counted::bytes(k) * static_cast<std::size_t>(n_jobs)), group);
     in_batches(kernels, queries, batch, [&](std::size_t start, const Queries& part) {
-        const QueryBlock block(kernels, part, set.slabs.data(), set.slabs.size(), set.n);
+        const Asked asked(kernels, part, set);
         const Counted none(k, 8 * queries.bytes, !set.ids);
         std::vector<std::vector<Counted>> found(static_cast<std::size_t>(n_jobs), std::vector<Counted>(part.n, none));
-        Grid(set.n, block.rows(), part.n, block.unit(), n_jobs)
+        Grid(set.n, asked.rows, part.n, asked.unit, n_jobs)
             .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end,
                              int worker) {
                 std::vector<Counted>& nearest = found[static_cast<std::size_t>(worker)];
@@ -133,7 +165,7 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
                     return std::min(nearest[q].limit(), before.limit(start + q, k));
                 };
                 const auto close = [&](std::size_t q, std::size_t r, std::int32_t d) { nearest[q].push(d, set.id(r)); };
-                scan(kernels, block, set, row, row_end, query, query_end, limit, close);
+                scan(kernels, asked, set, row, row_end, query, query_end, limit, close);
             });
         for (std::size_t q = 0; q < part.n; ++q) {
             for (std::size_t worker = 1; worker < found.size(); ++worker) found[0][q].push_all(found[worker][q]);
@@ -157,13 +189,13 @@ Matches hamming_within(const Queries& queries, const CodeSet& set, std::int32_t 
     std::vector<std::vector<std::vector<Hit>>> found(static_cast<std::size_t>(n_jobs),
                                                      std::vector<std::vector<Hit>>(queries.n));
     in_batches(kernels, queries, queries.n, [&](std::size_t start, const Queries& part) {
-        const QueryBlock block(kernels, part, set.slabs.data(), set.slabs.size(), set.n);
-        Grid(set.n, block.rows(), part.n, block.unit(), n_jobs)
+        const Asked asked(kernels, part, set);
+        Grid(set.n, asked.rows, part.n, asked.unit, n_jobs)
             .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end,
                              int worker) {
                 std::vector<std::vector<Hit>>& mine = found[static_cast<std::size_t>(worker)];
                 scan(
-                    kernels, block, set, row, row_end, query, query_end, [&](std::size_t) { return radius; },
+                    kernels, asked, set, row, row_end, query, query_end, [&](std::size_t) { return radius; },
                     [&](std::size_t q, std::size_t r, std::int32_t d) { mine[start + q].push_back({d, set.id(r)}); });
             });
     });

@@ -33,6 +33,46 @@ struct PackedLayout {
     std::size_t bytes(std::size_t n_rows, std::size_t n_bytes) const { return n_rows * whole(n_bytes) * growth; }
 };
 
+inline constexpr std::size_t slice_queries = 5;  // that share groups of bits, at most
+inline constexpr std::size_t slice_bytes = 512;  // of a code that are sliced together
+inline constexpr std::size_t slice_lines = 8 * slice_bytes;
+
+// The bits of some queries in a part of the code, by group: those whose number's bit q is set are ones in query q.
+// Each group is filled up to a multiple of eight with the number of the line that is zero.
+struct SliceGroups {
+    std::size_t n_queries;
+    const std::uint16_t* places;
+    const std::uint32_t* ends;  // of the groups; the first is a zero
+    std::size_t n_planes;       // that hold the size of any group
+};
+
+// Rows that are asked for while others are counted, one line of the cache after the other as they lie.
+struct SliceAhead {
+    const std::uint8_t* row;
+    std::size_t stride, n_rows, n_bytes;
+    std::size_t at;     // byte of the row
+    std::size_t lines;  // to be asked for in a call
+};
+
+// Rows by bit: see slices.h. A plane is a line that holds one binary digit of a number of every row.
+struct SliceKernels {
+    std::size_t rows;                                        // of a slice; a line has as many bits
+    std::size_t worth_queries, worth_bytes, worth_together;  // queries, bytes of a row and of all from which it pays
+    // Up to `rows` rows, n_bytes of each up to slice_bytes; `sliced` has room for a line for each bit and one more.
+    void (*slice)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, std::size_t n_bytes,
+                  std::uint8_t* sliced);
+    // The number of places where both row and query have ones, for each query, in n_planes planes each; and, unless
+    // null, the number of ones of each row. Added to what is there if `add`.
+    void (*count)(const std::uint8_t* sliced, const SliceGroups& groups, std::size_t n_planes, std::uint8_t* sums,
+                  std::uint8_t* weights, bool add, SliceAhead& next);
+    // Tells whether weight - 2 sum + 2^n_planes is at most `bound` for any row, for which; and writes n_planes + 1
+    // planes of it.
+    bool (*close)(const std::uint8_t* weights, const std::uint8_t* sums, std::size_t n_planes, std::uint32_t bound,
+                  std::uint8_t* differences, std::uint64_t* rows);
+    // The numbers that planes hold, of all rows.
+    void (*values)(const std::uint8_t* planes, std::size_t n_planes, std::int32_t* out);
+};
+
 struct HammingKernels {
     // out[q * out_stride + r] = distance of row r and query q over n_bytes bytes; added to what is there if `add`.
     void (*tile)(const std::uint8_t* rows, std::size_t row_stride, std::size_t n_rows, const std::uint8_t* queries,
@@ -58,6 +98,7 @@ struct HammingKernels {
                    const std::uint8_t* query, std::size_t n_bytes, std::int32_t* out);
     // Writes the ascending positions i with values[i] <= limit and returns how many; `out` has room for n.
     std::size_t (*select)(const std::int32_t* values, std::size_t n, std::int32_t limit, std::uint32_t* out);
+    SliceKernels slices;
 };
 
 }  // namespace bilsh

@@ -93,6 +93,7 @@ public:
     bool packs(std::size_t n_queries) const { return !expands_ && layout_.rows != 0 && n_queries >= worth_packing; }
     // Long codes are packed a panel at a time, and all queries that go together meet it.
     bool panels() const { return packs(queries_.n) && queries_.bytes > layout_.panel_bytes; }
+    bool expands() const { return expands_; }
     const Queries& plain() const { return queries_; }
     std::size_t unit() const { return expands_ ? product_queries : group; }
 
