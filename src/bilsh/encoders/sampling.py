@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
-from bilsh.codes import hamming, unpack
+from bilsh.codes import hamming
 from bilsh.encoders.calibration import Weights
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.neighbourhood import MAX_SAMPLE_BYTES, sample_rows
@@ -88,11 +88,12 @@ def _others(array: NDArray[Any], own: NDArray[np.int64] | None) -> NDArray[Any]:
 def score_fractions(coder: Coder, values: NDArray[np.float32], weights: Weights, scores: Floats) -> Floats:
     """Fractions of differing bits (q, k) that scores (q, k) of queries with these values and weights stand for."""
     calibration, (weight, bias) = coder.calibration, weights
-    own = unpack(coder.quantize(values), coder.n_bits)
+    codes = coder.quantize(values)
+    own = _native.score_rows(weight, bias, [codes], np.arange(len(codes))[:, None], 1)[:, 0]
     return calibration.score_law.fractions(
         score_ratios(
             scores,
-            bias + np.einsum("ij,ij->i", weight, own, dtype=np.float64),
+            own.astype(np.float64),
             bias + np.einsum("ij,j->i", weight, calibration.unrelated_bits()),
         )
     )

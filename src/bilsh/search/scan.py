@@ -28,7 +28,7 @@ Found = tuple[Ids, NDArray[Any]]
 SAMPLE_ROWS = 1000
 """Rows of a segment from which the frequencies of bits are taken."""
 
-SEEDS = 2
+SEEDS = 3
 """Items per wanted neighbour whose full distances are computed first, for a first bound."""
 
 MIN_ROWS = 2048
@@ -303,6 +303,9 @@ class Scan:
         result = np.empty(ids.shape, dtype=np.float32)
         start = perf_counter()
         for segment, rows, here in self.rows_of(ids):
+            if here.all():
+                result = _native.score_rows(weights, bias, segment.slabs, rows, self.n_jobs)
+                break
             if here.any():
                 scores = _native.score_rows(
                     weights, bias, segment.slabs, np.where(here, rows, 0), self.n_jobs
