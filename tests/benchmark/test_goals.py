@@ -23,6 +23,15 @@ def test_rows_are_lines_of_json_and_kept_in_the_processors_folder(tmp_path):
         assert row["met"] in (True, False)
 
 
+def test_one_group_leaves_what_is_kept_of_the_others(tmp_path):
+    first = goals.hold(tmp_path, only=("calls",), scale=TINY, say=lambda _: None)
+    kept = json.loads(first.read_text())["rows"]
+    path = goals.hold(tmp_path, only=("asymmetric",), scale=TINY, say=lambda _: None)
+    rows = json.loads(path.read_text())["rows"]
+    assert rows[: len(kept)] == kept
+    assert len(rows) > len(kept)
+
+
 @pytest.mark.parametrize(
     ("sense", "value", "met"), [(">=", 0.9, False), (">=", 1.0, True), ("<=", 1.1, False)]
 )
