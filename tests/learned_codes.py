@@ -24,16 +24,22 @@ OTHERS = ("scalar quantiser", "IVF256-RaBitQ, 4 bits", "RaBitQ, 4 bits", "ours: 
 SIGNS = ("ours: kernel, Hamming", "FAISS LSH", "ITQ")
 
 PLAN = (
-    *((name, seed, size, QUICK) for seed in range(3) for size in (64, 32, 128) for name in ("text", "mnist")),
-    *((name, 0, size, ("OPQ",)) for size in (64, 128) for name in ("text", "mnist")),
-    *((name, seed, size, QUICK) for seed in range(3) for size in (98, 200) for name in ("text", "mnist")),
+    *((name, seed, size, QUICK) for seed in range(3) for size in (64, 32) for name in ("text", "mnist")),
+    *((name, 0, 128, QUICK) for name in ("text", "mnist")),
+    *((name, 0, 64, ("OPQ",)) for name in ("text", "mnist")),
+    *(
+        (name, seed, size, QUICK)
+        for seed in range(3)
+        for size in (128, 98, 200)
+        for name in ("text", "mnist")
+    ),
     *(
         (name, seed, size, QUICK)
         for size in (32, 64)
         for seed in range(3)
         for name in ("digits", "glove", "power law")
     ),
-    *((name, 0, size, ("OPQ",)) for size in (32, 98, 200) for name in ("text", "mnist")),
+    *((name, 0, size, ("OPQ",)) for size in (128, 32, 98, 200) for name in ("text", "mnist")),
     *((name, 0, size, QUICK) for size in (16, 400) for name in ("text", "mnist")),
     *((name, 0, size, (*OTHERS, *SIGNS)) for size in (32, 64, 128, 200) for name in ("text", "mnist")),
     *((name, seed, 64, ("OPQ",)) for seed in (1, 2) for name in ("text", "mnist")),
@@ -64,8 +70,8 @@ def drawn(name, seed):
     return np.asarray(X[np.sort(np.random.default_rng(100 + seed).permutation(len(X))[:n])], dtype=np.float32)
 
 
-def measure(path):
-    """Append what is missing."""
+def measure(path, only):
+    """Append what is missing, of some data or of all."""
     done = (
         {(row["data"], row["seed"], row["method"], row["bytes"]) for row in read(path)}
         if path.exists()
@@ -77,6 +83,8 @@ def measure(path):
             out.writeheader()
         for name, seed, size, methods in PLAN:
             X = None
+            if only and name not in only:
+                continue
             for method in methods:
                 if (name, str(seed), method, str(size)) in done or method not in METHODS:
                     continue
@@ -129,8 +137,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--data", action="append", help="only these data")
     given = parser.parse_args()
-    print(tables(given.file)) if given.table else measure(given.file)
+    print(tables(given.file)) if given.table else measure(given.file, given.data)
 
 
 if __name__ == "__main__":

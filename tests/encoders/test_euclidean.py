@@ -92,6 +92,28 @@ def test_the_error_is_a_hard_bound_on_distances(fitted, digits):
         assert (np.abs(true - told) <= bounds).all()
 
 
+def test_the_hard_bound_holds_in_ten_million_pairs(fitted, digits):
+    """Two and a half million of each of four encoders: near, far and shifted queries."""
+    codes = fitted.transform(digits)
+    stands = fitted.inverse_transform(codes).reshape(len(digits), -1)
+    flat, bounds = digits.reshape(len(digits), -1).astype(np.float64), fitted.coder_.errors(codes)
+    rng = np.random.default_rng(1)
+    near = flat[rng.integers(len(flat), size=700)] + rng.normal(size=(700, 64)) * rng.choice(
+        [0.0, 0.1, 3.0], (700, 1)
+    )
+    towards = rng.integers(len(flat), size=700)
+    # Beyond an item, on the line from what its code stands for: there the bound is met.
+    beyond = flat[towards] + (flat[towards] - stands[towards]) * rng.uniform(0, 50, size=(700, 1))
+    queries = np.concatenate([near, beyond])
+    pairs = 0
+    for query in queries:
+        true = np.sqrt(np.square(flat - query).sum(axis=1))
+        told = np.sqrt(np.square(stands - query).sum(axis=1))
+        assert (np.abs(true - told) <= bounds).all()
+        pairs += len(true)
+    assert pairs > 2_500_000
+
+
 def test_items_far_from_all_that_was_seen_have_no_bound(digits):
     encoder = bilsh.EuclideanEncoder(16, random_state=0).fit(digits)
     codes = encoder.transform(1e4 * digits[:3])
