@@ -31,7 +31,7 @@ NORM_TOLERANCE = 1e-3
 
 
 class EuclideanEncoder(Encoder):
-    r"""Learned codes whose asymmetric estimates tell Euclidean distances: ahead of others at equal bytes.
+    r"""Learned codes whose asymmetric estimates tell Euclidean distances, by rotations learned from the data.
 
     An item belongs to the nearest of some centres C. Its matrix is rotated from both sides by that centre's own
     rotations, :math:`R = W (X - C) V^\top`, learned from the covariances of rows and columns; vectors have one

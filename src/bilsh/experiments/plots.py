@@ -21,15 +21,15 @@ BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE = (
     "#D55E00",
     "#CC79A7",
 )
-GRAY = "#8A8A8A"
+GRAY, BROWN = "#8A8A8A", "#8C510A"
 
 METHOD_STYLE: dict[str, dict[str, Any]] = {
     "sign of centred values": {"color": GRAY, "linestyle": "-"},
     "dense, zero thresholds": {"color": BLACK, "linestyle": ":"},
     "dense": {"color": BLACK, "linestyle": "-"},
     "LSH-SIK": {"color": BLACK, "linestyle": "-"},
-    "LSH-angle": {"color": PURPLE, "linestyle": "-"},
-    "bilinear angle": {"color": PURPLE, "linestyle": ":"},
+    "LSH-angle": {"color": ORANGE, "linestyle": "-"},
+    "bilinear angle": {"color": SKY, "linestyle": "-"},
     "bilinear m=10": {"color": ORANGE, "linestyle": "--"},
     "bilinear m=1": {"color": BLUE, "linestyle": "-"},
     "bilinear m=2": {"color": SKY, "linestyle": "--"},
@@ -41,6 +41,7 @@ METHOD_STYLE: dict[str, dict[str, Any]] = {
     "ours: kernel": {"color": GREEN, "linestyle": "-"},
     "ours: KernelEncoder": {"color": GREEN, "linestyle": "-"},
     "kernel": {"color": GREEN, "linestyle": "-"},
+    "ours: Hadamard kernel": {"color": BROWN, "linestyle": "-"},
     "ours: sign": {"color": PURPLE, "linestyle": "-"},
     "ours: AngleEncoder": {"color": PURPLE, "linestyle": "-"},
     "sign, ": {"color": PURPLE, "linestyle": "-"},
