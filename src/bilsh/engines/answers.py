@@ -160,7 +160,8 @@ class CollectionView(View):
             [segment], [None], there.spec.n_bits, request.threads, Memory(), Tally(), None,
             most, there.frequencies(),
         )  # fmt: skip
-        made = answer(scan, query, replace(request, candidates=request.wanted, delta=0.0), self.coder)
+        asked = replace(request, candidates=request.wanted, delta=0.0)
+        made = answer(scan, query, asked, self.coder, self.samples_for(where))
         if not self.names_are_numbers:
             own = self._numbered(by_number)
             made = made.renamed(lambda rows: own[rows])

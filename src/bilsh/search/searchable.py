@@ -65,6 +65,12 @@ class View:
         """What intervals of hits rest on: a sample that was taken at fit."""
         return Samples.of(self.coder)
 
+    def samples_for(self, where: Any) -> Samples | None:
+        """What intervals rest on in a search with a filter, or without; None where codes tell nothing."""
+        if not self.coder.tells:
+            return None
+        return self.samples if where is None else self.samples.filtered()
+
     @property
     def names_are_numbers(self) -> bool:
         """Whether callers and segments call items the same."""
@@ -103,10 +109,7 @@ class View:
         if request.recall is not None and request.recall < 1:
             wish = Wish(request.recall, self.trial, where is not None)
         scan = Scan(self.segments, alive, self.coder.n_bits, request.threads, self.memory, Tally(), wish)
-        samples = self.samples if self.coder.tells else None
-        if samples is not None and where is not None:
-            samples = samples.filtered()
-        return answer(scan, query, request, self.coder, samples), notes
+        return answer(scan, query, request, self.coder, self.samples_for(where)), notes
 
     def query(
         self, Q: Any, codes: ArrayLike | None, values: ArrayLike | None, numbers: Ids | None, request: Request
