@@ -201,7 +201,7 @@ test-lowest: $(VENV)/.deps
 	rm -rf build/lowest && $(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	build/lowest/bin/python -m pip install --quiet "numpy==2.0.0" "scipy==1.13.0" "scikit-learn==1.6.0" "threadpoolctl==3.1.0" \
-	  "typer==0.19.0" "rich==13.0.0" "pandas==2.2.2" pytest pytest-xdist hypothesis mpmath sybil
+	  "typer==0.19.0" "rich==13.0.0" "pandas==2.2.2" "pyarrow==16.1.0" "h5py==3.11.0" "opencv-python-headless==4.10.0.84" pytest pytest-xdist hypothesis mpmath sybil
 	build/lowest/bin/python -m pip install --quiet .
 	build/lowest/bin/python tests/smoke.py
 	build/lowest/bin/python -m pytest -q -n auto --dist loadfile tests/encoders tests/search tests/store tests/theory tests/estimates tests/native tests/laws
