@@ -122,7 +122,7 @@ sanitize: $(VENV)/.deps
 # beside each other. Python's own lock is seen, for its mutex is that of the C library; nothing has to be suppressed. -S
 # and PYTHONPATH, so that the module is found before the one that `make setup` installed.
 TSAN_SITE = build/sanitize-module/site
-sanitize-threads: $(VENV)/.deps
+sanitize-threads: setup
 	$(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -B build/sanitize-module -DBILSH_SANITIZE=thread \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) >/dev/null
 	$(BIN)/cmake --build build/sanitize-module
