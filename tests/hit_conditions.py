@@ -240,6 +240,10 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--encoders", type=int, default=2)
+    parser.add_argument("--first", type=int, default=30, help="seed of the first encoder")
+    parser.add_argument(
+        "--step", type=int, default=1, help="between seeds; the class of a filter is their last digit"
+    )
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     data = datasets.mnist(Path(os.environ["BILSH_DATA"]) / "mnist")
@@ -251,7 +255,10 @@ def main():
         if options.only in name:
             for kind in ("angle", "kernel"):
                 with warnings.catch_warnings(action="ignore"):
-                    runs = [run(X, labels, kind, 30 + seed) for seed in range(options.encoders)]
+                    runs = [
+                        run(X, labels, kind, options.first + options.step * i)
+                        for i in range(options.encoders)
+                    ]
                 print(line(name, kind, runs), flush=True)
 
 

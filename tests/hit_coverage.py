@@ -10,9 +10,11 @@ the stored items; queries are others. Everything goes the way of a user: fit, In
 import argparse
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+from scipy import ndimage
 
 import bilsh
 from bilsh import datasets
@@ -123,15 +125,40 @@ def line(name, cells):
     return f"| {name} | {shares} | {far:.0f} | {width:.2f} | {bias:+.1f} % |"
 
 
+@cache
 def load(name):
-    """Images of MNIST, or 70,000 rows of an array in BILSH_DATA: glove.npy (words), or <name>.npy."""
+    """Images of MNIST, 70,000 rows of an array in BILSH_DATA (glove.npy: words, or <name>.npy), or made ones."""
     if name == "digits":
         return datasets.digits().X.astype(np.float32)
+    if name in MADE:
+        return MADE[name](np.random.default_rng(7)).astype(np.float32)
     folder = Path(os.environ["BILSH_DATA"])
     if name == "MNIST":
         return np.asarray(datasets.mnist(folder / "mnist").X, np.float32)
     X = np.load(folder / f"{FILES.get(name, name)}.npy")
     return X[np.random.default_rng(7).choice(len(X), 70_000, replace=False)]
+
+
+def rotated(rng):
+    """Digits turned by -78 to 78 degrees: of 20,000 items, eleven are turns of one."""
+    X = datasets.digits().X
+    return np.concatenate(
+        [ndimage.rotate(X, angle, axes=(1, 2), reshape=False, order=1) for angle in range(-78, 79, 4)]
+    )
+
+
+def clusters(rng):
+    """Tight clusters with gaps around them: of 20,000 items, twenty in each."""
+    return np.repeat(rng.normal(size=(1000, 64)), 70, axis=0) + 0.1 * rng.normal(size=(70_000, 64))
+
+
+def tails(rng):
+    """Student's t with two degrees of freedom: no variance, and lengths that differ by a hundred times."""
+    return rng.normal(size=(70_000, 64)) / np.sqrt(rng.chisquare(2, size=(70_000, 1)) / 2)
+
+
+MADE = {"rotated": rotated, "clusters": clusters, "tails": tails}
+"""Data that no constant was chosen with, besides glosses.npy."""
 
 
 def main():

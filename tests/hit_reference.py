@@ -1,6 +1,7 @@
 """Posteriors of hits in NumPy, formula by formula: what native/hit_posterior.cpp must equal."""
 
 import numpy as np
+from scipy import stats
 
 from bilsh.theory.hit_sample import HitSample, rank_place
 from bilsh.theory.hits import CAUTION, window_size
@@ -37,10 +38,11 @@ def answer(fractions, smallest, background, n_items, n_bits, effective_bits, sam
             where = (middle * ranking + m) / (ranking + m / mean)
 
     # What the hit's own bits say.
-    bits = worth(np.maximum(f, least))
-    bits = np.where(f < least, np.maximum(bits, n_bits), bits)
-    own = (f * bits + q) / (bits + 2 * q)
-    own_variance = own * (1 - own) / (bits + 3)
+    alone, count = effective_bits(np.maximum(f, least)) / max(sample.noise, 1.0), f * n_bits
+    alone = np.minimum(alone, n_bits + (alone - n_bits) * count / (count + 2))
+    alone = np.where(f < least, n_bits, alone)
+    own = (f * alone + q) / (alone + 2 * q)
+    own_variance = own * (1 - own) / (alone + 3)
     # What the model makes of them.
     p, pull = own, q * m / mean
     for _ in range(3):
@@ -60,8 +62,13 @@ def answer(fractions, smallest, background, n_items, n_bits, effective_bits, sam
     z = np.array([sample.standard(level)[0, row] for level in (tail, 0.5, 1 - tail)])[:, None, :]
     low, middle, high = normal_to_beta(z * np.exp(sample.drift[1] * place) + sample.drift[0] * place, a, b)
     middle = np.maximum.accumulate(middle, axis=1)
-    low = np.where(f < least, 0.0, np.minimum(low, middle))
-    return middle, np.stack([low, np.maximum(high, middle)], axis=-1)
+    low, high = np.minimum(low, middle), np.maximum(high, middle)
+    # What the hit's own bits say belongs to the interval, unless a copy is less probable than it may fail.
+    z, likely, differing = stats.norm.ppf(tail), copy > 1 - confidence, np.where(f < least, 0.0, f * alone)
+    own_low = normal_to_beta(z, differing, alone - differing + 1)
+    own_high = normal_to_beta(-z, differing + 1, np.maximum(alone - differing, 1e-9))
+    low = np.where(likely, np.minimum(low, own_low), np.where(f < least, 0.0, low))
+    return middle, np.stack([low, np.where(likely, np.maximum(high, own_high), high)], axis=-1)
 
 
 def grouped(window, n_bits):

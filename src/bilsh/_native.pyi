@@ -246,6 +246,22 @@ def progressive_top_k(
     The k nearest codes of each query, found slab by slab: ids, distances, counters.
     """
 
+def weights_of_turns(
+    turns: Annotated[
+        NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    tables: Annotated[
+        NDArray[numpy.float32], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+    ],
+    table: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> tuple[
+    Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")],
+    Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C")],
+]:
+    """
+    Weights of bits, and biases, of queries whose values in turns are given: look-ups in the table of each bit.
+    """
+
 def scores(
     weights: Annotated[
         NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
@@ -385,6 +401,9 @@ class TransformPlan:
         errors: Annotated[
             NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
         ],
+        stretches: Annotated[
+            NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
         add_least: float,
         add_step: float,
         share: float,
@@ -502,8 +521,11 @@ def hit_beta(
 ) -> tuple[
     Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C")],
     Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C")],
+    Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C")],
 ]:
-    """Parameters of the Beta distributions of hits."""
+    """
+    Parameters of the Beta distributions of hits, and the probabilities of copies.
+    """
 
 def beta_quantiles(
     z: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order="C", device="cpu", writable=False)],

@@ -5,12 +5,22 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 _HAS_FDATASYNC = hasattr(os, "fdatasync") and not hasattr(fcntl, "F_FULLFSYNC")
+
+
+LAST_SECOND = 253_402_300_799
+"""The last of the year 9999; calendars end there."""
+
+
+def seconds() -> int:
+    """Time to write into a file; a clock before 1970 says 0, one after the year 9999 its last second."""
+    return int(min(max(0.0, time.time()), LAST_SECOND))
 
 
 def flush(fd: int) -> None:

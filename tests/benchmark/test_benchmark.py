@@ -6,6 +6,7 @@ Nothing here asserts a time.
 import csv
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from time import sleep
 
@@ -126,6 +127,13 @@ def test_a_race_lets_contestants_take_turns_and_scales_extrapolated_times():
     assert absent.note == "why"
 
 
+def test_what_goes_before_a_sample_goes_before_every_one_and_a_sample_is_one_call():
+    calls = []
+    field = [Contestant(name, lambda name=name: calls.append(name)) for name in "ab"]
+    race("encode", "x", 1, field, budget=0.0, before=lambda: calls.append("-"))
+    assert "".join(calls) == "aabb" + "-a-b" * 2
+
+
 def test_a_slow_first_call_does_not_decide_how_often_a_quick_one_is_repeated():
     calls = []
 
@@ -188,7 +196,11 @@ def test_every_target_speaks_of_a_race_that_is_run(size):
     hamming = [Race("hamming", "", n, bits=c.bits) for c, batches in size.hamming for n in batches]
     memory = [Race("memory", "", 64, d=c.d, k=c.k, m=c.m) for c in size.memory]
     asked = [Race("progressive", case, n) for case in ("MNIST", "clustered", "random") for n in (1, 100)]
-    asked += [Race("cells", str(n), items) for n in (100_000, 1_000_000) for items in (1, 100)]
+    asked += [
+        Race("cells", f"{kind} {n}, 1024 bits, recall 0.95", items, n=n)
+        for kind, n in (("MNIST", 68_000), ("shifted", 1_000_000))
+        for items in (1, 100)
+    ]
     for target in targets.TARGETS:
         assert any(
             map(
@@ -259,11 +271,18 @@ def test_the_program_writes_lines_tables_results_and_plots(tmp_path, capsys, mon
 def test_parts_on_request_say_their_goals(tmp_path):
     lines = []
     files = benchmark(
-        "smoke", tmp_path, only=["progressive", "store", "cells"], tables=tmp_path / "t.md", say=lines.append
+        "smoke",
+        tmp_path,
+        only=["progressive", "store", "cells", "cells-store"],
+        tables=tmp_path / "t.md",
+        say=lines.append,
     )
     told = "\n".join(lines)
     assert "progressive digits, KernelEncoder, 1,024 bits, 1 queries" in told
-    assert "measured recall at a promised .95" in told
+    assert "measured recall beyond the promised one" in told
+    assert ("build and 10,000 queries, usearch HNSW" in told) == (find_spec("usearch") is not None)
+    assert "cells stored shifted 1000, 512 bits, recall 0.95, 100 queries" in told
+    assert "per cent of rows read, cells" in told
     assert "recall of the full scan" in told
     assert "(goal 0.99) met" in told
     assert "ms beyond a plain write" in told

@@ -10,6 +10,7 @@ import numpy as np
 from claim import Claim
 
 import hit_conditions
+import hit_copies
 import pair_coverage
 from bilsh import datasets
 from hit_coverage import FIRST, cells_of, load, summary
@@ -33,7 +34,7 @@ def row(data, n_items, kind, n_bits, mode, slow):
     name = f"{data} {n_items:,} {kind} {n_bits:,} {mode}"
     return Claim(
         PAGE,
-        rf"\| {name} \| (.*?) % \|",
+        rf"\| {name} \| ([^\n]*) % \|",
         lambda: coverage(data, n_items, kind, n_bits)[mode],
         tolerance=POINTS,
         slow=slow,
@@ -73,6 +74,24 @@ def pairs(data, preset, n_bits, n_encoders, slow):
     )
 
 
+@cache
+def near_duplicates(data, n_items, kind, n_bits):
+    """Rows of Hamming and asymmetric ranking."""
+    modes, seeds = ("hamming", "asymmetric"), range(hit_copies.FIRST, hit_copies.FIRST + 3)
+    runs = [hit_copies.copies_of(load(data), kind, n_bits, modes, n_items, seed) for seed in seeds]
+    return dict(zip(modes, 100 * np.mean(runs, axis=0), strict=True))
+
+
+def copies(data, n_items, kind, n_bits, mode, slow):
+    return Claim(
+        PAGE,
+        rf"\| {data} {n_items:,} {kind} {n_bits:,} {mode} \| ([\d /]*) \|\n",
+        lambda: near_duplicates(data, n_items, kind, n_bits)[mode],
+        tolerance=POINTS,
+        slow=slow,
+    )
+
+
 CLAIMS = [
     row("digits", 1000, "angle", 64, "hamming", slow=False),
     row("digits", 1000, "angle", 64, "asymmetric", slow=False),
@@ -85,6 +104,8 @@ CLAIMS = [
         )
         for mode in ("hamming", "asymmetric")
     ),
+    *(copies("digits", 1000, "kernel", 1024, mode, slow=False) for mode in ("hamming", "asymmetric")),
+    *(copies("words", 20_000, "kernel", 64, mode, slow=True) for mode in ("hamming", "asymmetric")),
     condition("plain", "kernel"),
     condition("prefix of 1,024 bits", "kernel"),
     condition("calibrated on the store", "kernel"),

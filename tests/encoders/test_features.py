@@ -11,7 +11,7 @@ from support import SEED, assert_mean, pair_with_spectrum
 PAPER_BILINEAR = bilsh.Bilinear(orthogonal=False, scramble=False)
 
 
-@pytest.mark.parametrize("projection", ["dense", PAPER_BILINEAR], ids=["linear", "bilinear"])
+@pytest.mark.parametrize("projection", ["dense", PAPER_BILINEAR], ids=["dense", "bilinear"])
 def test_features_are_the_papers_features(projection):
     X = np.random.default_rng(0).normal(size=(6, 4, 5))
     features = bilsh.RandomFourierFeatures(30, bandwidth=2.0, projection=projection, random_state=0).fit(X)

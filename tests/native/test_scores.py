@@ -90,7 +90,7 @@ def test_top_k_is_the_head_of_the_sorted_scores(scoring, k, with_ids, with_death
         np.testing.assert_array_equal(found[row], values[expected])
 
 
-@given(scorings(), st.integers(0, 90))
+@given(scorings(), st.integers(0, 300))
 @settings(max_examples=80, deadline=None)
 def test_rows_asked_for_get_the_same_scores(scoring, per_query):
     codes, weights, bias, edges, n_jobs, level = scoring
@@ -110,6 +110,30 @@ def test_negative_scores_and_zeros_keep_their_order():
     ids, found = _native.score_top_k(weights, bias, [codes], 4)
     assert ids.tolist() == [[0, 1, 2, 3]]
     assert found.tolist() == [[0.0, -1.0, -2.0, -3.0]]
+
+
+@pytest.mark.parametrize("n_bits", [1, 8, 100, 4096])
+def test_weights_of_turns_are_looked_up(n_bits):
+    rng = np.random.default_rng(n_bits)
+    turns = (rng.normal(size=(3, n_bits)) * 5).astype(np.float32)
+    turns[0, 0] = np.float32(0.5) / 64  # between two bins: to the even one, as NumPy does
+    tables = rng.normal(size=(5, 64, 2)).astype(np.float32)
+    table = rng.integers(0, 5, n_bits).astype(np.uint8)
+    weights, bias = _native.weights_of_turns(turns, tables, table)
+    at = np.rint(turns * np.float32(64)).astype(np.int64) & 63
+    np.testing.assert_array_equal(weights, tables[table, at, 0])
+    # In double precision, so the order of the sum does not show in single.
+    np.testing.assert_allclose(bias, tables[table, at, 1].sum(axis=1, dtype=np.float64), rtol=2**-23)
+
+
+def test_tables_that_are_not_there_are_refused():
+    turns, tables = np.zeros((1, 2), dtype=np.float32), np.zeros((2, 4, 2), dtype=np.float32)
+    with pytest.raises(ValueError, match="table must name one of 2 tables; got 2"):
+        _native.weights_of_turns(turns, tables, np.array([0, 2], dtype=np.uint8))
+    with pytest.raises(ValueError, match="table must have one entry per bit, 2; got 1"):
+        _native.weights_of_turns(turns, tables, np.zeros(1, dtype=np.uint8))
+    with pytest.raises(ValueError, match="a power of two of pairs each; got 3 of 2"):
+        _native.weights_of_turns(turns, tables[:, :3].copy(), np.zeros(2, dtype=np.uint8))
 
 
 def test_mismatched_arguments_are_refused():

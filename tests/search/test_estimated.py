@@ -217,3 +217,85 @@ def test_cells_graphs_and_engines_that_count_bits_refuse_them(made, tmp_path):
         ):
             with pytest.raises(bilsh.InvalidInputError, match="not compared by Hamming"):
                 refused()
+
+
+@pytest.mark.parametrize("level", _native.levels())
+@pytest.mark.parametrize(("n_bytes", "centres"), [(24, 1), (64, 9), (150, 5)])
+def test_any_order_of_rows_slabs_and_filter_gives_the_same_answer(level, n_bytes, centres):
+    """Rows of one centre together or scattered, few or many, the first bytes apart or not: as all estimates say."""
+    rng = np.random.default_rng(7)
+    X = (rng.normal(size=(4000, 70)) * np.arange(1, 71) ** -0.7).astype(np.float32)
+    X[100:200] = X[100]  # ties
+    encoder = bilsh.EuclideanEncoder(n_bytes, centres=centres, random_state=0).fit(X)
+    codes, plan = encoder.transform(X), encoder.coder_.compiled
+    queries = np.concatenate([X[::700], 30 * X[:2], np.zeros((1, 70), dtype=np.float32)])
+    alive = np.packbits(rng.random(len(X)) < 0.6, bitorder="little")
+    every = plan.rows(queries, [codes], np.tile(np.arange(len(X)), (len(queries), 1)))
+    orders = (np.arange(len(X)), np.argsort(codes[:, 0], kind="stable"), rng.permutation(len(X)))
+    _native.force_level(level)
+    for bitmap in (None, alive):
+        kept = (
+            np.ones(len(X), bool)
+            if bitmap is None
+            else np.unpackbits(bitmap, count=len(X), bitorder="little")
+        )
+        expected = [sorted(zip(row[kept > 0], np.flatnonzero(kept), strict=True))[:20] for row in every]
+        for order in orders:
+            mine = None if bitmap is None else np.packbits(kept[order] > 0, bitorder="little")
+            for cuts in ([], [32], [32, 48], [7]):
+                slabs = [
+                    np.ascontiguousarray(part) for part in np.split(codes[order], cuts, axis=1) if part.size
+                ]
+                for n in (1, 2, len(queries)):
+                    ids, far = plan.top_k(queries[:n], slabs, 20, order.astype(np.int64), mine)
+                    for q in range(n):
+                        assert list(zip(far[q], ids[q], strict=True)) == expected[q]
+
+
+def test_extreme_data_are_encoded_and_found():
+    """One item, no spread, one number, huge and tiny values, damaged codes: an answer or a clear refusal."""
+    rng = np.random.default_rng(0)
+    for X in (
+        np.ones((50, 6)),
+        rng.normal(size=(40, 1)),
+        np.hstack([rng.normal(size=(60, 3)), np.full((60, 2), 5.0)]),
+        1e15 * rng.normal(size=(60, 5)),
+        1e-15 * rng.normal(size=(60, 5)),
+        np.repeat(rng.normal(size=(3, 7)), 900, axis=0),
+    ):
+        X = X.astype(np.float32)
+        encoder = bilsh.EuclideanEncoder(12, random_state=0).fit(X)
+        codes = encoder.transform(X)
+        index = bilsh.Index(codes, encoder)
+        hits = index.search(X[:3], k=len(X) + 5)
+        assert hits.ids.shape == (3, len(X))
+        assert np.isfinite(hits.distances).all()
+        few = index.search(X[:3], k=4)
+        np.testing.assert_array_equal(few.ids, hits.ids[:, :4])
+        assert bilsh.Index(codes[:1], encoder).search(X[:1], k=9).ids.tolist() == [[0]]
+        assert bilsh.Index(codes[:0], encoder).search(X[:1], k=9).ids.shape == (1, 0)
+        wild = rng.integers(0, 256, size=(3000, 12)).astype(np.uint8)
+        assert bilsh.Index(wild, encoder).search(X[:2], k=5).ids.shape == (2, 5)
+
+
+def test_many_threads_share_one_index(made, digits):
+    from concurrent.futures import ThreadPoolExecutor
+
+    encoder, _, codes = made
+    index = bilsh.Index(codes, encoder)
+    expected = index.search(digits[:64], k=5)
+    with ThreadPoolExecutor(8) as pool:
+        for q, hits in enumerate(
+            pool.map(lambda q: index.search(digits[q : q + 1], k=5, n_jobs=2), range(64))
+        ):
+            np.testing.assert_array_equal(hits.ids[0], expected.ids[q])
+            np.testing.assert_array_equal(hits.distances[0], expected.distances[q])
+
+
+def test_prefixes_of_codes_are_searched_by_the_truncated_encoder(made, digits):
+    encoder, _, codes = made
+    short = encoder.truncated(12)
+    index = bilsh.Index(np.ascontiguousarray(codes[:, :12]), short)
+    hits = index.search(digits[:5], k=3)
+    expected = np.sort(plain_estimates(short, digits[:5], codes[:, :12]), axis=1)[:, :3]
+    np.testing.assert_allclose(hits.distances**2, np.maximum(expected, 0), rtol=1e-3, atol=0.02)

@@ -431,6 +431,15 @@ def test_rows_of_finds_unsorted_ids():
     assert here.tolist() == [[True, False], [True, True]]
 
 
+@pytest.mark.parametrize("first", [0, -4, 2**63 - 4])
+def test_rows_of_finds_ids_without_a_gap(first):
+    known = Part(np.zeros((4, 1), dtype=np.uint8), [first, first + 1, first + 2, first + 3])
+    far = -(2**63) if first >= 0 else 2**63 - 1
+    rows, here = Memory().rows_of(known, np.array([[first + 3, far], [first, first - 1]]))
+    assert rows[here].tolist() == [3, 0]
+    assert here.tolist() == [[True, False], [True, False]]
+
+
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [

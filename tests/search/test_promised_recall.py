@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bilsh
-from bilsh.benchmark.cells import variants
+from bilsh.benchmark.cell_data import variants
 from bilsh.datasets import digits, mnist
 from bilsh.descriptors import Vlad, describe
 from support import clustered_codes

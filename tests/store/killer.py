@@ -115,7 +115,7 @@ def read_for_ever(path, seed, pipe):
             if any(codes[row] != code for row, code in rows):
                 raise AssertionError("a reader met a code that nobody wrote for this item")
         reads += 1
-        time.sleep(0.01)
+        time.sleep(0.04)
     os.write(pipe, b"%d\n" % reads)
     os._exit(0)
 
@@ -149,7 +149,8 @@ def main(path, kills, seed):
         log = [pipe.readline() for _ in range(rng.randrange(1, 16))]
         time.sleep(rng.random() * 0.012)
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        if os.waitpid(child, 0)[1] != signal.SIGKILL:
+            raise AssertionError(f"kill {number}: the writer had failed by itself")
         log += pipe.readlines()
         pipe.close()
         pending = None

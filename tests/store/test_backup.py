@@ -128,6 +128,30 @@ def test_damage_is_not_copied(store, tmp_path):
     assert not Store.exists(tmp_path / "copy")
 
 
+@pytest.mark.parametrize("lost", ["add", "add one", "delete"])
+def test_a_version_that_was_lost_is_not_taken_for_its_successor(store, tmp_path, lost):
+    """A reader backs up what is not yet on the medium, power fails, and the next writer makes that version anew."""
+    for number in range(3):
+        store.add(make_items(1, number))
+    store.close()
+    shutil.copytree(store.path, tmp_path / "before")
+    with Store.open(store.path, "a") as store:
+        for number in range(3):
+            if lost == "delete":
+                store.delete([40 + number])
+            else:
+                store.add(make_items(300 if lost == "add" else 1, number))
+        store.backup(tmp_path / "copy")
+        version = store.version
+        assert store.backup(tmp_path / "copy").files_copied == 0
+    with Store.open(tmp_path / "before", "a") as again:
+        for number in range(3):
+            again.add(make_items(1, 100 + number))
+        assert again.version == version
+        with pytest.raises(InvalidInputError, match="another version"):
+            again.backup(tmp_path / "copy")
+
+
 def test_hot_backups_beside_a_committing_writer(tmp_path):
     backups = 1000 if TORTURE else 8
     script = Path(__file__).with_name("busy_writer.py")

@@ -1,5 +1,6 @@
 """Cells in a store: built, searched, grown, thinned out, copied, and given up by those who cannot have them."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from makers import content, make_encoder, make_items
 import bilsh
 from bilsh import CorruptStoreError, Store
 from bilsh.store import celled
+from bilsh.store.reserve import Reserve
 
 N_BYTES = 80
 RNG = np.random.default_rng(0)
@@ -219,6 +221,48 @@ def test_too_few_items_have_no_cells(tmp_path):
         assert "asks for all cells" in str(recall(store, k=1, recall=0.995)[1])
     with pytest.raises(ValueError, match="open for reading"):
         Store.open(tmp_path / "store").build_cells(3)
+
+
+@pytest.mark.parametrize("clock", [-5000.0, 253_402_300_800.0, 2.0**60])
+def test_cells_are_made_whatever_the_clock_says(store, clock, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: clock)
+    store.build_cells(50)
+    store.calibrate()
+    monkeypatch.undo()
+    made = recall(Store.open(store.path), recall=0.9)[1]
+    assert made.promise is not None
+    assert str(made)
+    store.verify(deep=True)
+
+
+def test_cells_of_which_one_item_is_left(tmp_path):
+    """A single item has no neighbours to learn from: it is kept as in any store."""
+    with Store.create(tmp_path / "store", n_bits=8 * N_BYTES) as store:
+        store.add_codes(codes_of(9, 1))
+        for last in range(8, 0, -1):
+            store.build_cells(3)
+            assert store.delete([last]) == 1
+            store.compact()
+            assert sorted(content(store)) == list(range(last))
+        assert store.n_cells == 0
+        store.add_codes(codes_of(8, 2))
+        assert store.build_cells(3) == 3
+        store.verify(deep=True)
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_one_item_left_of_cells_on_a_full_disk(tmp_path, calibrated, monkeypatch):
+    """Where there is no room for a merge, the dead stay beside it; measuring and compacting must cope with that."""
+    with Store.create(tmp_path / "store", n_bits=8 * N_BYTES) as store:
+        store.add_codes(codes_of(9, 1))
+        store.build_cells(3)
+        monkeypatch.setattr(Reserve, "given_up", True)
+        store.delete(range(8))
+        assert celled_segments(store) == [(9, 1)]
+        if calibrated:
+            store.calibrate()
+        assert store.search(codes=QUERIES[:1], k=3, recall=0.9).ids.tolist() == [[8]]
+        store.verify(deep=True)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "some", None, 2.5, True])

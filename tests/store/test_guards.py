@@ -13,8 +13,8 @@ from literal_log import LiteralLog
 from makers import content, make_encoder, make_items
 from test_damage import WHERE, answers, build, judge
 
-from bilsh import Batch, BilshError, CorruptStoreError, Store, StoreBusyError
-from bilsh.store import change, files, log, snapshot, store, writer
+from bilsh import Batch, BilshError, CorruptStoreError, InvalidInputError, Store, StoreBusyError
+from bilsh.store import backup, change, files, log, snapshot, store, writer
 
 ENCODER = make_encoder()
 
@@ -168,6 +168,50 @@ def remove_what_was_listed(tmp_path):
     acknowledged(tmp_path / "store", kept)
 
 
+def remove_late(tmp_path):
+    """A writer comes between the look and the link of another, whose new files it lists as leftovers, and is slow."""
+    kept, late = list(range(5)), []
+    one = Store.create(tmp_path / "store", ENCODER)
+    one.add(make_items(5))
+    link, discard = files.Directory.link, writer.Writer.discard
+
+    def slow(self, source, target):
+        files.Directory.link = link
+        writer.Writer.discard = lambda self, names: late.extend(names)
+        try:
+            Store.open(tmp_path / "store", "a").close()
+        finally:
+            writer.Writer.discard = discard
+        link(self, source, target)
+
+    files.Directory.link = slow
+    try:
+        with suppress(StoreBusyError):
+            one.add(make_items(400, 1), ids=range(10, 410))
+            kept.extend(range(10, 410))
+    finally:
+        files.Directory.link = link
+    for name in late:
+        (tmp_path / "store" / name).unlink(missing_ok=True)
+    with Store.open(tmp_path / "store", "a") as two:
+        two.add(make_items(1, 9), ids=[9])
+    acknowledged(tmp_path / "store", [*kept, 9])
+
+
+def back_up_what_was_lost(tmp_path):
+    """A backup is made of a version that a loss of power takes back; the next writer makes it anew."""
+    with Store.create(tmp_path / "store", ENCODER) as s:
+        s.add(make_items(5))
+    shutil.copytree(tmp_path / "store", tmp_path / "after")
+    for where, item in (("store", 7), ("after", 8)):
+        with Store.open(tmp_path / where, "a") as s:
+            s.add(make_items(1, item), ids=[item])
+            with suppress(InvalidInputError):
+                s.backup(tmp_path / "copy")
+                kept = content(s)
+    acknowledged(tmp_path / "copy", kept)
+
+
 def name_a_foreign_file_lock(tmp_path):
     (tmp_path / "victim").write_bytes(b"precious" * 20)
     with Store.create(tmp_path / "store", ENCODER) as s:
@@ -269,9 +313,20 @@ def believing(monkeypatch):
     monkeypatch.setattr(files.Lock, "is_held", lambda self: True)
 
 
+def keeping_versions(monkeypatch):
+    """No locks; a manifest keeps its name."""
+    unshared(monkeypatch)
+    discard = writer.Writer.discard
+    monkeypatch.setattr(
+        writer.Writer,
+        "discard",
+        lambda self, names: discard(self, [name for name in names if not name.startswith("m-")]),
+    )
+
+
 def unchecked_newest(monkeypatch):
     unclaimed(monkeypatch)
-    monkeypatch.setattr(writer.Writer, "_check_base", lambda self, base: None)
+    monkeypatch.setattr(writer.Writer, "_check_base", lambda self, base, needed=(): None)
 
 
 def unchecked_lock(monkeypatch):
@@ -298,7 +353,7 @@ def unnested(monkeypatch):
 
     monkeypatch.setattr(store.Store, "__init__", careless)
     monkeypatch.setattr(store.threading, "get_ident", count(1).__next__)
-    monkeypatch.setattr(writer.Writer, "_check_base", lambda self, base: None)
+    monkeypatch.setattr(writer.Writer, "_check_base", lambda self, base, needed=(): None)
 
 
 def open_anything(monkeypatch):
@@ -339,6 +394,12 @@ MUTANTS = {
         lambda m: (unshared(m), m.setattr(writer.Writer, "_confirm", lambda self, newest, files=(): None)),
         overtake,
         unshared,
+    ),
+    "a version stays that was not acknowledged": (keeping_versions, remove_late, unshared),
+    "a backup is known by its version": (
+        lambda m: m.setattr(backup, "_refuse_another", lambda *found: None),
+        back_up_what_was_lost,
+        None,
     ),
     "files are removed without a look at the claim": (believing, remove_what_was_listed, flushing),
     "a lock file is written to whatever it is": (

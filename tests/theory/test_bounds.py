@@ -55,7 +55,7 @@ def test_assumption_free_bounds_hold_for_all(rank, s, seed):
 
 
 def test_ends():
-    for method in ("linear", "bilinear"):
+    for method in ("dense", "bilinear"):
         for sharpened in (False, True):
             low, high = theory.hamming_bounds([0.0, 1.0], method, sharpened=sharpened)
             underflow = 0.03 if method == "bilinear" and sharpened else 0.0
@@ -145,7 +145,7 @@ def test_check_assumptions_tells_good_from_bad_data():
     ("call", "message"),
     [
         (lambda: theory.hamming_bounds(1.2), r"\[0, 1\]"),
-        (lambda: theory.hamming_bounds(0.5, "dense"), "Theorem 1"),
+        (lambda: theory.hamming_bounds(0.5, "linear"), "Theorem 1"),
         (lambda: theory.hamming_bounds(0.5, data=(np.eye(2), np.eye(2))), "leave it out"),
         (lambda: theory.kernel_bounds(1.0, rank=0), "rank must be >= 1"),
         (lambda: theory.check_assumptions(np.zeros((5, 4))), "n, d_w, d_v"),

@@ -56,6 +56,12 @@ def bandwidth(data: NDArray[np.uint8], numbers_of_threads: Sequence[int]) -> lis
     ]
 
 
+def other_data(cache: int) -> Callable[[], Any]:
+    """Return what reads so much of something else that a cache of this size keeps nothing of what was read before."""
+    words = np.ones(4 * cache // 8, dtype=np.uint64)
+    return lambda: np.add.reduce(words)
+
+
 def _in_parts(read: Callable[[Any], Any], array: NDArray[Any], threads: int) -> Callable[[], Any]:
     """Read an array on several threads, each a part of its own; NumPy lets go of the interpreter meanwhile."""
     if threads == 1:

@@ -41,15 +41,17 @@ WAYS = {
     "portable": "words of eight bytes, one row after the other",
     "neon": "16 bytes counted at once, one row after the other",
     "popcnt": "an instruction that counts words, one row after the other",
-    "avx2": "one query: carry-save adders, short rows by look-ups; many: half bytes of 32 rows side by side",
-    "avx512": "one query: 64 bytes counted at once, rows as they lie; many: four bytes of 16 rows side by side",
+    "avx2": "one query: carry-save adders, short rows by look-ups; some: half bytes of 32 rows side by side; "
+    "from 12 on: 256 rows by bit",
+    "avx512": "one query: 64 bytes counted at once, rows as they lie; some: four bytes of 16 rows side by side; "
+    "from 24 on: 512 rows by bit",
     "amx": "as avx512, and from 128 queries on products of matrices on tile registers",
 }
 """How each instruction set scans."""
 
 
 def told() -> dict[str, Any]:
-    """What the library runs on here and how it works there. Nothing is chosen by the name of a maker."""
+    """What the library runs on here and how it works there."""
     level = _native.level()
     return {
         "processor": processor(),
@@ -57,6 +59,9 @@ def told() -> dict[str, Any]:
         "cache_bytes": caches(),
         "instruction_sets": _native.levels(),
         "instruction_set": level,
+        "chosen": "the widest that the processor says it has; no maker's name and no measurement decides, for rows are "
+        "read as they lie, which every processor met so far does well",
+        "to_override": f"BILSH_LEVEL={_native.levels()[0]} in the environment, or another of instruction_sets",
         "scans": WAYS[level],
         "results": folder_name(),
     }

@@ -94,6 +94,7 @@ def race(
     budget: float,
     clock: str = "wall",
     rounds: int = MOST_ROUNDS,
+    before: Callable[[], Any] | None = None,
 ) -> list[Timing]:
     """Time contestants in turns.
 
@@ -111,6 +112,9 @@ def race(
         Time that passes, or time that the process computes, for one thread on a busy machine.
     rounds : int
         Samples of a contestant, at most.
+    before : callable, optional
+        Called before every sample, which then is a single call: to begin with the same caches, whoever had the turn
+        before.
 
     Returns
     -------
@@ -120,13 +124,15 @@ def race(
     running = [c for c in contestants if c.run is not None]
     share = budget / max(1, len(running))
     untimed = {id(c): min(_sample(c, 1, pools, CLOCKS[clock]) for _ in range(2)) for c in running}
-    calls = {contestant: ceil(SHORTEST_SAMPLE / seconds) for contestant, seconds in untimed.items()}
+    calls = {c: 1 if before else ceil(SHORTEST_SAMPLE / seconds) for c, seconds in untimed.items()}
     samples: dict[int, list[float]] = {id(c): [] for c in running}
     used = dict.fromkeys(samples, 0.0)
     for turn in range(rounds):
         entered = [c for c in running if turn < 2 or used[id(c)] < share]
         for contestant in entered:
-            warm = untimed[id(contestant)] < COLD
+            if before:
+                before()
+            warm = before is None and untimed[id(contestant)] < COLD
             seconds = _sample(contestant, calls[id(contestant)], pools, CLOCKS[clock], warm)
             samples[id(contestant)].append(seconds)
             used[id(contestant)] += seconds * calls[id(contestant)]

@@ -12,7 +12,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 
+import bilsh
 from bilsh.benchmark import contestants_encode as enc
+from bilsh.codes import Codes
 
 ITEMS = 64
 CONTESTANTS = (enc.OURS, enc.LITERAL, enc.DEFAULT, enc.HADAMARD, enc.FFT)
@@ -45,6 +47,29 @@ def _grow(contestant: str, case: enc.EncodeCase) -> float:
     start = _status("VmRSS")
     run()
     return (_status("VmHWM") - start) / 1024
+
+
+def resident() -> float:
+    """Megabytes of memory that the process holds; NaN where the system does not tell."""
+    return _status("VmRSS") / 1024 if STATUS.exists() else float("nan")
+
+
+def beside_file(path: Path, queries: Codes, k: int, recall: float) -> float:
+    """Megabytes of its own that a child process holds for a store that it opened and searched; NaN as above."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as child:
+        return child.submit(_hold, path, queries, k, recall).result()
+
+
+def _hold(path: Path, queries: Codes, k: int, recall: float) -> float:
+    if not STATUS.exists():
+        return float("nan")
+    gc.collect()
+    start = _status("RssAnon")
+    with bilsh.Store.open(path) as store:
+        for query in queries[:100]:
+            store.search(codes=query[None], k=k, recall=recall)
+        store.search(codes=queries, k=k, recall=recall)
+        return (_status("RssAnon") - start) / 1024
 
 
 def _status(field: str) -> int:

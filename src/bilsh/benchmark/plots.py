@@ -46,7 +46,14 @@ def draw(timings: Sequence[Timing], path: Path) -> bool:
 
 def draw_cells(timings: Sequence[Timing], path: Path) -> bool:
     """Draw time per query against the number of items, alone and in batches; say whether it was possible."""
-    own = [t for t in timings if t.section == "cells" and t.seconds is not None]
+    own = [
+        t
+        for t in timings
+        if t.section == "cells"
+        and t.seconds is not None
+        and t.case.startswith("shifted")
+        and "0.95" in t.case
+    ]
     if not own or find_spec("matplotlib") is None:
         return False
     from matplotlib.figure import Figure
@@ -57,7 +64,7 @@ def draw_cells(timings: Sequence[Timing], path: Path) -> bool:
     ):
         for contestant in dict.fromkeys(t.contestant for t in own):
             points = [
-                (int(t.case), 1e3 * (t.seconds or 0) / items)
+                (int(t.case.split()[1].strip(",")), 1e3 * (t.seconds or 0) / items)
                 for t in own
                 if t.contestant == contestant and t.items == items
             ]

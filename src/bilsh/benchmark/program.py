@@ -9,7 +9,18 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from bilsh.benchmark import cells, limits, machine, memory, plots, progressive, report, storing, targets
+from bilsh.benchmark import (
+    cell_store,
+    cells,
+    limits,
+    machine,
+    memory,
+    plots,
+    progressive,
+    report,
+    storing,
+    targets,
+)
 from bilsh.benchmark import contestants_encode as enc
 from bilsh.benchmark import contestants_hamming as ham
 from bilsh.benchmark.measure import Contestant, Timing, race
@@ -20,7 +31,7 @@ from bilsh.errors import InvalidInputError
 SECTIONS = ("encode", "ways", "hamming", "memory", "scaling")
 """What a run measures unless it is told otherwise."""
 
-ON_REQUEST = ("progressive", "store", "cells", "page")
+ON_REQUEST = ("progressive", "store", "cells", "cells-store", "page")
 """Parts that need MNIST, much memory and time, 2.5 GB of disk, or the extra `view`: only when they are named."""
 
 
@@ -192,6 +203,8 @@ def run(
         elif section in ("progressive", "cells"):
             races_of = progressive.races if section == "progressive" else cells.races
             _take(results, races_of(size), say, absent)
+        elif section == "cells-store":
+            _take(results, cell_store.races(size, scratch), say, absent)
         elif section == "memory":
             for where, name, megabytes in memory_checks(size):
                 ours = name == enc.OURS

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from bilsh.benchmark.program import Results
 
 PEERS = ("FAISS BinaryIVF", "FAISS BinaryHNSW", "usearch HNSW")
-BUILDS = tuple(f"build seconds, {name}" for name in ("cells", *PEERS))
+FACTS = tuple(
+    f"{what}, {name}"
+    for what in ("recall", "per cent of rows read", "build seconds", "megabytes")
+    for name in ("cells", *PEERS)
+)
+TOTALS = tuple(f"{targets.TOTAL}, {name}" for name in PEERS)
 COLUMNS = {
     targets.ENCODE: (
         enc.LITERAL,
@@ -44,7 +49,7 @@ COLUMNS = {
     ),
     targets.HAMMING: (ham.FAISS, ham.USEARCH, ham.NUMKONG, ham.NUMPY, BANDWIDTH, SPEEDUP),
     targets.PROGRESSIVE: (targets.RECALL, targets.FULL_SCAN, ham.FAISS),
-    targets.CELLS: (targets.CELLS_RECALL, targets.FULL_SCAN, targets.PROGRESSIVE, *PEERS, *BUILDS),
+    targets.CELLS: (targets.CELLS_RECALL, targets.FULL_SCAN, targets.PROGRESSIVE, *PEERS, *TOTALS, *FACTS),
 }
 
 TITLES = {
@@ -65,8 +70,10 @@ TITLES = {
     ),
     targets.CELLS: (
         "Cells",
-        "Time of others over that of cells at a promised recall of .95, by the number of items; others are set to that "
-        "recall. Then seconds to build each.",
+        "Time of others over that of cells at the recall that was promised; others are set to that recall. Then what "
+        "building and 10,000 queries in batches take together, over the same for cells; and for each the measured "
+        "recall, processor seconds to build it, and megabytes by which the process grew (memory that is used again "
+        "does not show; for stores, those of a process that opens and searches, beside the mapped file).",
     ),
     targets.PROGRESSIVE: (
         "Progressive search, 10 nearest",

@@ -28,7 +28,8 @@ AT_MOST = (MEMORY, ADD, OPEN, ROW, ROW_LEAST, ANSWER, UPLOAD, SHOWN, SLIDER)
 
 ENCODE, WAYS, HAMMING, MEMORY_SECTION = "encode", "ways", "hamming", "memory"
 PROGRESSIVE, STORE, CELLS, PAGE = "progressive", "store", "cells", "page"
-CELLS_RECALL = "measured recall at a promised .95"
+CELLS_RECALL = "measured recall beyond the promised one"
+TOTAL = "build and 10,000 queries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Race:
     k: int = 0
     m: int = 0
     bits: int = 0
+    n: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,13 @@ def _long_codes(*, one_query: bool) -> Callable[[Race], bool]:
 
 def _progressive(name: str, *, one_query: bool) -> Callable[[Race], bool]:
     return lambda r: r.section == PROGRESSIVE and name in r.case and (r.items == 1) == one_query
+
+
+def _cells_of_mnist(items: int) -> Callable[[Race], bool]:
+    ends = ("recall 0.95", "recall 0.99")
+    return lambda r: (
+        r.section == CELLS and r.items == items and r.case.startswith("MNIST") and r.case.endswith(ends)
+    )
 
 
 TARGETS = (
@@ -158,24 +167,30 @@ TARGETS = (
         0.9,
         lambda r: r.section == PROGRESSIVE and "random" in r.case,
     ),
-    Target("cells: recall that was promised, less .01", CELLS_RECALL, 0.94, lambda r: r.section == CELLS),
+    Target("cells: recall that was promised, less .01", CELLS_RECALL, -0.01, lambda r: r.section == CELLS),
     Target(
         "cells, one query, against FAISS BinaryIVF of the same recall",
         "FAISS BinaryIVF",
         0.5,
-        lambda r: r.section == CELLS and r.items == 1 and r.case == "100000",
+        _cells_of_mnist(1),
     ),
     Target(
         "cells, one query of 10^6 and more items, against FAISS BinaryIVF of the same recall",
         "FAISS BinaryIVF",
         1,
-        lambda r: r.section == CELLS and r.items == 1 and int(r.case) >= 1_000_000,
+        lambda r: r.section == CELLS and r.items == 1 and r.n >= 1_000_000,
     ),
     Target(
         "cells, 100 queries, against FAISS BinaryIVF of the same recall",
         "FAISS BinaryIVF",
         3,
-        lambda r: r.section == CELLS and r.items == 100 and int(r.case) >= 100_000,
+        _cells_of_mnist(100),
+    ),
+    Target(
+        "cells, build and 10,000 queries, against usearch HNSW of the same recall",
+        f"{TOTAL}, usearch HNSW",
+        1,
+        lambda r: r.section == CELLS and r.items == 100 and r.n >= 10_000,
     ),
     Target("durable add of 10,000 x 4,096 bits", ADD, 50, lambda r: r.section == STORE),
     Target("one durable row", ROW, 2, lambda r: r.section == STORE),

@@ -15,7 +15,7 @@ ANSWERS: dict[str, dict[str, str]] = {
         "items": "items in the store now",
         "resumed_at": "item at which a run that was cut off went on, 0 for a new one",
         "skipped": "list of [path, reason]",
-        "encoder": "angle or kernel",
+        "encoder": "angle, kernel, or euclidean for learned codes",
         "bits": "length of a code",
         "fingerprint": "of the encoder",
         "notes": "list of sentences: what was chosen by a look at the data, and why",

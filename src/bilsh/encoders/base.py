@@ -110,7 +110,9 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         uint8 array (n, ceil(n_bits / 8))
             Packed codes: bit r is ``codes[:, r // 8] >> (r % 8) & 1``; padding bits are zero.
         """
-        check_is_fitted(self)
+        # scikit-learn's own check takes as long as to encode a small item.
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)
         return self.coder_.encode(self._enter(X, reset=False), n_jobs=self.n_jobs)
 
     # -- what a fitted encoder tells ----------------------------------------------------------------

@@ -99,7 +99,7 @@ class Coder:
         """Bytes of a code."""
         return -(-self.n_bits // 8)
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """Numbers in a descriptor, d."""
         return prod(self.input_shape)

@@ -69,7 +69,7 @@ class EuclideanEncoder(Encoder):
 
     Notes
     -----
-    Fitting looks at no more than 40,000 rows or 512 MB of them, whichever is less, and needs about three times the
+    Fitting looks at no more than 40,000 rows or 512 MB of them, whichever is less, and needs about five times the
     memory of these. Centres and frames take at most 32 MB.
 
     References

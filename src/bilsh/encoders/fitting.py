@@ -15,12 +15,13 @@ from bilsh.encoders.learning import (
     Covariance,
     Frame,
     allocate,
+    best_quantized,
     centres_of,
     coordinates_of,
     lengths_of,
     nearest_centre,
-    quantized,
     shapes_of,
+    stretches_of,
 )
 from bilsh.projections.designs import near_square_factors
 from bilsh.projections.transform import HEADER_BYTES, LEVELS, TransformMap
@@ -36,9 +37,9 @@ PARAMETER_BYTES = 2**25
 ROWS_PER_CENTRE = 100
 CENTRES = (1, 16, 64)
 WORTH_IT = 0.005
-"""Recall@10 by which more centres must be better."""
-SHARES = (1.0, 0.75, 0.5, 0.25, 0.0, -0.5, -1.0)
-"""How much of a squared error is added to estimates; the first is preferred where it makes no difference."""
+"""Recall@10 by which more centres, or another share of errors, must be better: a sample's noise is about this."""
+SHARES = (0.5, 1.0, 0.0, -0.5, -1.0)
+"""How much of a squared error is added to estimates; the first, unless another one is worth it."""
 ERROR_RANGE = 16.0
 """Errors from a sixteenth of the median to sixteen times it are told apart."""
 SCALE_RANGE = 1e3
@@ -48,6 +49,8 @@ SMALLEST = 1e-32
 K = 10
 HITS = 10
 """Hits of each sampled query from which angles of errors are learned."""
+BLOCK = 2**24
+"""Numbers of such hits that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,7 @@ class Errors:
         centres = np.stack([cell.centre for cell in cells])
         nearest = nearest_centre(items, centres)
         scales, squares, errors = np.zeros((3, len(items)))
+        stretches = stretches_of(np.concatenate([cell.bits.depths for cell in cells]))
         estimates = np.zeros((len(queries), len(items)), dtype=np.float32)
         for c, cell in enumerate(cells):
             mine = np.flatnonzero(nearest == c)
@@ -175,7 +179,8 @@ class Errors:
                 continue
             lengths = lengths_of(items[mine] - cell.centre)
             values = cell.values(items[mine]).astype(np.float64)
-            r = quantized(values / np.where(lengths > 0, lengths, 1.0), cell.steps, cell.bits.depths)
+            shapes = (values / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+            r = best_quantized(shapes, cell.steps, cell.bits.depths, stretches)
             squares[mine] = np.square(r).sum(axis=1)
             scale = np.maximum((values * r).sum(axis=1) / squares[mine], 0.0)
             scales[mine] = scale
@@ -230,8 +235,10 @@ class Trial:
         """Learn so many centres, and take the share of errors that finds the most neighbours."""
         cells = learned_cells(sample, shape, n_centres, n_bits, rng)
         seen, near = Errors.of(cells, sample.items, sample.queries), true_neighbours(sample)
-        share, recall = max(((share, seen.recall(share, near)) for share in SHARES), key=lambda pair: pair[1])
-        return cls(cells, seen, share, recall)
+        found = [seen.recall(share, near) for share in SHARES]
+        best = int(np.argmax(found))
+        chosen = best if found[best] >= found[0] + WORTH_IT else 0
+        return cls(cells, seen, SHARES[chosen], found[chosen])
 
 
 def fitted_transform(
@@ -269,12 +276,12 @@ def assembled(
     typical = float(np.sqrt(np.median(seen.errors))) if len(seen.errors) else 0.0
     largest = float(np.sqrt((np.square(seen.scales) * seen.squares + seen.errors).max(initial=0.0)))
     typical = max(typical, 1e-6 * largest, 1e-30)
-    # Of scales half the smallest to twice the largest; of the rest half as much again as was seen, to either side.
+    # Of scales half the smallest to twice the largest; of the rest a tenth more than was seen, to either side.
     high = max(2 * float(seen.scales.max(initial=0.0)), SMALLEST)
     low = max(float(np.min(seen.scales, where=seen.scales > 0, initial=high)) / 2, high / SCALE_RANGE)
     added = seen.added(share)
     ends = np.array([added.min(initial=np.inf), added.max(initial=-np.inf)]) if len(added) else np.zeros(2)
-    least, most = ends + np.array([-0.5, 0.5]) * max(ends[1] - ends[0], 1e-3)
+    least, most = ends + np.array([-0.1, 0.1]) * max(ends[1] - ends[0], 1e-3)
     used = [cell.bits.used for cell in cells]
     frames: dict[str, Any] = dict.fromkeys(("left", "right", "pairs", "basis"))
     if shape is None:
@@ -295,6 +302,7 @@ def assembled(
         depths=np.concatenate(depths),
         scales=np.append(0.0, np.geomspace(low, high, LEVELS - 1)).astype(np.float32),
         errors=np.geomspace(typical / ERROR_RANGE, typical * ERROR_RANGE, LEVELS - 1).astype(np.float32),
+        stretches=stretches_of(np.concatenate(depths)),
         add_least=float(np.float32(least)),
         add_step=float(np.float32((most - least) / (LEVELS - 1))),
         share=share,
@@ -312,11 +320,16 @@ def with_angles(coder: EuclideanCoder, sample: Sample) -> EuclideanCoder:
         return coder
     queries = np.ascontiguousarray(sample.queries)
     ids = coder.compiled.top_k(queries, [codes], k)[0]
-    items, chosen = every[ids].astype(np.float64), codes[ids.ravel()]
-    stand = coder.decode(chosen).reshape(items.shape)
-    asked = queries[:, None].astype(np.float64)
-    distance = np.sqrt(np.square(asked - stand).sum(axis=2)).ravel()
-    true = np.sqrt(np.square(asked - items).sum(axis=2)).ravel()
+    chosen = codes[ids.ravel()]
+    distance, true = np.empty((2, len(chosen)))
+    # Some queries at a time: all their hits in float64 would take more memory than the sample.
+    block = max(1, BLOCK // (k * sample.d))
+    for start in range(0, len(queries), block):
+        hits, asked = ids[start : start + block], queries[start : start + block, None].astype(np.float64)
+        here = slice(start * k, start * k + hits.size)
+        stand = coder.decode(chosen[here]).reshape(*hits.shape, -1)
+        distance[here] = np.sqrt(np.square(asked - stand).sum(axis=2)).ravel()
+        true[here] = np.sqrt(np.square(asked - every[hits]).sum(axis=2)).ravel()
     error = coder.errors(chosen)
     with np.errstate(divide="ignore", invalid="ignore"):
         table = AngleTable.of(distance / error, cosine_at(distance, error, true))

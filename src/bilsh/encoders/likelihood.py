@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh import _native
 from bilsh.encoders.calibration import Weights
 from bilsh.projections.kernels import Kernel
 from bilsh.theory.scores import ORDERS, PHASES, ScoreLaw, cosine_law
@@ -58,17 +59,14 @@ class BitLikelihood:
     def weights(self, values: Values) -> Weights:
         """Weights (q, n_bits) and bias (q,) of queries with these values, in turns."""
         if self._zero:
-            start, weight, if_clear = self._curves
-            at = np.rint(values * np.float32(_BINS)).astype(np.int64) & (_BINS - 1)
-            at += start
-            return weight.take(at), if_clear.take(at).sum(axis=1, dtype=np.float64).astype(np.float32)
+            return _native.weights_of_turns(np.ascontiguousarray(values), *self._curves)
         set_, clear = (
             side.astype(np.float32)
             for side in self._log_ratios(2 * np.pi * values.astype(np.float64), self._alpha, self._lengths)
         )
         return set_ - clear, clear.sum(axis=1, dtype=np.float64).astype(np.float32)
 
-    @property
+    @cached_property
     def unrelated(self) -> Floats:
         """Probability (n_bits,) that a bit of an unrelated item is 1."""
         return self._alpha / np.pi
@@ -87,16 +85,12 @@ class BitLikelihood:
         return cosine_law(fraction, hamming_bits, kernels, alphas, weights)
 
     @cached_property
-    def _curves(self) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
-        """Where each bit's table begins; tables by phase for groups of bits of like length: weights, clear bits."""
+    def _curves(self) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+        """Tables by phase for bits of like length: their weights, and what they say if clear; the table of each bit."""
         level, means = self._levels()
         u = np.linspace(0, 2 * np.pi, _BINS, endpoint=False)
         tables = np.array([self._log_ratios(u, np.pi / 2, length) for length in means], dtype=np.float32)
-        return (
-            level * _BINS,
-            (tables[:, 0] - tables[:, 1]).ravel(),
-            np.ascontiguousarray(tables[:, 1]).ravel(),
-        )
+        return np.stack([tables[:, 0] - tables[:, 1], tables[:, 1]], axis=-1), level.astype(np.uint8)
 
     def _levels(self) -> tuple[NDArray[np.int64], list[float | None]]:
         """Bits in groups by the order of their lengths: the group of each, and the mean length of each group."""

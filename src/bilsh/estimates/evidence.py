@@ -14,7 +14,7 @@ from bilsh.encoders.calibration import Calibration
 from bilsh.encoders.coder import Coder
 from bilsh.estimates.intervals import Estimate, estimate_fractions, pair_ends
 from bilsh.theory.hit_sample import HitSample
-from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior
+from bilsh.theory.hits import EffectiveBits, posterior
 from bilsh.theory.sampling import calibrate
 from bilsh.types import Floats
 
@@ -140,10 +140,6 @@ class Evidence:
         """Whether a sample told how hits of this kind err; else the model is believed."""
         return self.sample is not None
 
-    def posterior(self) -> HitPosterior:
-        """Where the expected fractions of all candidates lie."""
-        return posterior(self.fractions, *self._seen, self.sample)
-
     @property
     def _seen(self) -> tuple[Floats, Floats, int, int, EffectiveBits]:
         """What the model looks at besides the fractions of the hits."""
@@ -169,8 +165,9 @@ class Evidence:
             own = taken(np.clip(self.fractions, 0.0, 1.0), self.picked)
             ends = pair_ends(own, self.coder, confidence)
             return estimate_fractions(own, ends, self.coder, of=of, identify=identify)
-        made = self.posterior()
-        middle, ends = made.answer(confidence)
+        # A hit's estimate depends on those before it, not on those behind.
+        last = 1 + int(self.picked.max(initial=-1))
+        middle, ends = posterior(self.fractions[:, :last], *self._seen, self.sample).answer(confidence)
         middle, ends = taken(middle, self.picked), taken(ends, self.picked)
         return estimate_fractions(middle, ends, self.coder, of=of, identify=identify)
 

@@ -115,7 +115,7 @@ def _rabitq(bits: int, lists: int) -> Method:
 
 
 def _opq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    """A learned rotation before product quantisation: 25 iterations on 10,000 rows."""
+    """A learned rotation before product quantisation: 25 iterations on up to 20,000 rows."""
     d = X.shape[1]
     if size > d or len(X) < 256:
         return None
@@ -123,7 +123,7 @@ def _opq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
     dims = max(size, min(d, 512) // size * size)
     index = faiss.index_factory(d, f"OPQ{size}_{dims},PQ{size}")
     rotation = faiss.downcast_VectorTransform(index.chain.at(0))
-    rotation.niter, rotation.max_train_points = 25, 10_000
+    rotation.niter, rotation.max_train_points = 25, 20_000
     rotation.pq = faiss.ProductQuantizer(dims, size, 8)
     rotation.pq.cp.min_points_per_centroid = 1
     faiss.downcast_index(index.index).pq.cp.min_points_per_centroid = 1

@@ -31,17 +31,17 @@ Out<double, 2> local_dimension(const Matrix& window, const Column& mean, const C
     return out;
 }
 
-std::tuple<Out<double, 2>, Out<double, 2>> hit_beta(const Matrix& fractions, const Matrix& own_bits, const Matrix& own,
-                                                    const Matrix& bits, const Matrix& estimates,
-                                                    const Column& dimension, const Column& mean, const Column& doubt,
-                                                    const Column& ranking, const std::optional<Column>& log_scale,
-                                                    double share) {
+std::tuple<Out<double, 2>, Out<double, 2>, Out<double, 2>> hit_beta(
+    const Matrix& fractions, const Matrix& own_bits, const Matrix& own, const Matrix& bits, const Matrix& estimates,
+    const Column& dimension, const Column& mean, const Column& doubt, const Column& ranking,
+    const std::optional<Column>& log_scale, double share) {
     const std::size_t n = fractions.shape(0), k = fractions.shape(1);
     same_rows(
         n, {dimension.shape(0), mean.shape(0), doubt.shape(0), ranking.shape(0), log_scale ? log_scale->shape(0) : n});
     for (const Matrix* one : {&own_bits, &own, &bits, &estimates})
         require(one->shape(0) == n && one->shape(1) == k, "all matrices must have the shape of the hits");
-    Out<double, 2> successes = new_matrix<double>(n, k), failures = new_matrix<double>(n, k);
+    Out<double, 2> successes = new_matrix<double>(n, k), failures = new_matrix<double>(n, k),
+                   planted = new_matrix<double>(n, k);
     {
         const nb::gil_scoped_release released;
         for (std::size_t i = 0; i < n; ++i) {
@@ -52,14 +52,15 @@ std::tuple<Out<double, 2>, Out<double, 2>> hit_beta(const Matrix& fractions, con
                                           log_scale ? log_scale->data()[i] : 0.0,
                                           log_scale.has_value()};
             for (std::size_t at = i * k; at < (i + 1) * k; ++at) {
+                const double copy = bilsh::planted(fractions.data()[at], model);
                 const bilsh::Beta beta = bilsh::hit_beta(
                     {fractions.data()[at], own_bits.data()[at], own.data()[at], bits.data()[at], estimates.data()[at]},
-                    model, share);
-                successes.data()[at] = beta.successes, failures.data()[at] = beta.failures;
+                    model, share, copy);
+                successes.data()[at] = beta.successes, failures.data()[at] = beta.failures, planted.data()[at] = copy;
             }
         }
     }
-    return {successes, failures};
+    return {successes, failures, planted};
 }
 
 Out<double, 2> beta_quantiles(const Matrix& z, const Matrix& successes, const Matrix& failures, double fewest) {
@@ -96,7 +97,8 @@ void bind_hits(nb::module_& m) {
           "integral: a row per query.");
     m.def("hit_beta", &hit_beta, nb::arg("fractions"), nb::arg("own_bits"), nb::arg("own"), nb::arg("bits"),
           nb::arg("estimates"), nb::arg("dimension"), nb::arg("mean"), nb::arg("doubt"), nb::arg("ranking"),
-          nb::arg("log_scale"), nb::arg("share"), "Parameters of the Beta distributions of hits.");
+          nb::arg("log_scale"), nb::arg("share"),
+          "Parameters of the Beta distributions of hits, and the probabilities of copies.");
     m.def("beta_quantiles", &beta_quantiles, nb::arg("z"), nb::arg("successes"), nb::arg("failures"), nb::arg("fewest"),
           "Values of Beta distributions at standard normal ones: a matrix for each row of z.");
     m.def("smallest", &smallest, nb::arg("values"), nb::arg("k"),

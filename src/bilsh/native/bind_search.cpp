@@ -88,6 +88,25 @@ bilsh::Weights weights_of(const In<float, 2>& weights, const In<float, 1>& bias)
     return {weights.data(), bias.data(), weights.shape(0), weights.shape(1)};
 }
 
+std::tuple<Out<float, 2>, Out<float, 1>> weights_of_turns(const In<float, 2>& turns, const In<float, 3>& tables,
+                                                          const In<std::uint8_t, 1>& table) {
+    const std::size_t n = turns.shape(0), bits = turns.shape(1), bins = tables.shape(1);
+    require(table.shape(0) == bits,
+            "table must have one entry per bit, " + text(bits) + "; got " + text(table.shape(0)));
+    require(bins > 0 && (bins & (bins - 1)) == 0 && tables.shape(2) == 2,
+            "tables must have a power of two of pairs each; got " + text(bins) + " of " + text(tables.shape(2)));
+    std::uint8_t last = 0;
+    for (std::size_t r = 0; r < bits; ++r) last = std::max(last, table.data()[r]);
+    require(bits == 0 || last < tables.shape(0),
+            "table must name one of " + text(tables.shape(0)) + " tables; got " + text(last));
+    auto out = new_matrix<float>(n, bits);
+    std::vector<float> bias(n);
+    unlocked([&] {
+        bilsh::weights_of_turns({turns.data(), n, bits}, {tables.data(), table.data(), bins}, out.data(), bias.data());
+    });
+    return {out, array_of(std::move(bias))};
+}
+
 Out<float, 2> scores(const In<float, 2>& weights, const In<float, 1>& bias, const Slabs& slabs, int n_jobs) {
     const bilsh::Weights asked = weights_of(weights, bias);
     const bilsh::CodeSet set = code_set(slabs, (asked.bits + 7) / 8);
@@ -134,6 +153,10 @@ void bind_search(nb::module_& m) {
           nb::arg("k"), nb::arg("limits").noconvert(), nb::arg("seeds"), nb::arg("ids").noconvert() = nb::none(),
           nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,
           "The k nearest codes of each query, found slab by slab: ids, distances, counters.");
+    m.def(
+        "weights_of_turns", &weights_of_turns, nb::arg("turns").noconvert(), nb::arg("tables").noconvert(),
+        nb::arg("table").noconvert(),
+        "Weights of bits, and biases, of queries whose values in turns are given: look-ups in the table of each bit.");
     m.def("scores", &scores, nb::arg("weights").noconvert(), nb::arg("bias").noconvert(), nb::arg("slabs").noconvert(),
           nb::arg("n_jobs") = 1, "bias + the sum of the weights of the set bits, of every query and code.");
     m.def("score_rows", &score_rows, nb::arg("weights").noconvert(), nb::arg("bias").noconvert(),

@@ -24,8 +24,8 @@ bilsh::CodeSet codes_of(const bilsh::TransformPlan& plan, const Slabs& slabs, co
 
 void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, const Frames& frames,
                         In<float, 2> centres, In<int32_t, 2> coordinates, In<float, 1> steps, In<int32_t, 1> depths,
-                        In<float, 1> scales, In<float, 1> errors, double add_least, double add_step, double share,
-                        std::size_t n_bytes) {
+                        In<float, 1> scales, In<float, 1> errors, In<float, 1> stretches, double add_least,
+                        double add_step, double share, std::size_t n_bytes) {
     bilsh::TransformParts parts{centres.shape(0),
                                 centres.shape(1),
                                 coordinates.shape(1),
@@ -38,6 +38,7 @@ void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, 
                                 depths.data(),
                                 scales.data(),
                                 errors.data(),
+                                {stretches.data(), stretches.data() + stretches.shape(0)},
                                 static_cast<float>(add_least),
                                 static_cast<float>(add_step),
                                 static_cast<float>(share)};
@@ -70,6 +71,8 @@ void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, 
             "scales must ascend from 0");
     require(errors.shape(0) == bilsh::error_levels - 1, "errors must have 255 entries");
     require(std::is_sorted(errors.data(), errors.data() + errors.shape(0)), "errors must ascend");
+    for (const float stretch : parts.stretches)
+        require(stretch > 0.0f && std::isfinite(stretch), "stretches must be above 0");
     require(parts.add_step > 0.0f, "add_step must be above 0");
     require(parts.bits % 8 == 0 && n_bytes > bilsh::header_bytes && n_bytes <= bilsh::header_bytes + parts.bits / 8,
             "codes must have from 5 to " + text(bilsh::header_bytes + parts.bits / 8) + " bytes; got " + text(n_bytes));
@@ -124,8 +127,8 @@ void bind_transform(nb::module_& m) {
         .def("__init__", &new_transform_plan, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::arg("nearest"),
              nb::arg("frames"), nb::arg("centres").noconvert(), nb::arg("coordinates").noconvert(),
              nb::arg("steps").noconvert(), nb::arg("depths").noconvert(), nb::arg("scales").noconvert(),
-             nb::arg("errors").noconvert(), nb::arg("add_least"), nb::arg("add_step"), nb::arg("share"),
-             nb::arg("n_bytes"))
+             nb::arg("errors").noconvert(), nb::arg("stretches").noconvert(), nb::arg("add_least"), nb::arg("add_step"),
+             nb::arg("share"), nb::arg("n_bytes"))
         .def("encode", &encode, nb::arg("X").noconvert(), nb::arg("n_jobs") = 1, "Codes (n, n_bytes).")
         .def("top_k", &top_k, nb::arg("Q").noconvert(), nb::arg("slabs").noconvert(), nb::arg("k"),
              nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,

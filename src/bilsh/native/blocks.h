@@ -46,6 +46,14 @@ struct Grid {
         query_parts = ceil_div(n_queries, queries);
     }
 
+    // Cut by queries alone, once for each thread.
+    static Grid by_queries(std::size_t n_rows, std::size_t n_queries, std::size_t unit, int n_jobs) {
+        Grid grid(n_rows, std::max<std::size_t>(n_rows, 1), n_queries, unit, 1);
+        grid.queries = ceil_div(ceil_div(n_queries, unit), static_cast<std::size_t>(n_jobs)) * unit;
+        grid.query_parts = ceil_div(n_queries, grid.queries);
+        return grid;
+    }
+
     template <class Task>  // task(row, row_end, query, query_end, worker)
     void run(int n_jobs, const Task& task) const {
         parallel_for(row_parts * query_parts, n_jobs, [&](std::size_t index, int worker) {

@@ -1,24 +1,125 @@
-// Plain loops that every compiler turns into the vectors of an instruction set; compiled once per set.
+// What a search by cells does beside distances, compiled once per instruction set; where it is a plain loop, every
+// compiler turns it into vectors.
 #include "cell_kernels.h"
+
+#if defined(__AVX512VPOPCNTDQ__)
+#    include <immintrin.h>
+
+#    include "sums_avx512.h"
+#endif
 
 namespace bilsh::BILSH_LEVEL {
 namespace {
 
-std::int32_t smallest(const std::int32_t* values, std::size_t n) {
-    std::int32_t least = INT32_MAX;
-    for (std::size_t i = 0; i < n; ++i) least = values[i] < least ? values[i] : least;
+using std::int32_t;
+using std::size_t;
+using std::uint32_t;
+using std::uint8_t;
+
+int32_t smallest(const int32_t* values, size_t n) {
+    int32_t least = INT32_MAX;
+    for (size_t i = 0; i < n; ++i) least = values[i] < least ? values[i] : least;
     return least;
 }
 
-std::size_t count_within(const std::int32_t* values, std::size_t n, std::int32_t limit) {
-    std::uint32_t count = 0;
-    for (std::size_t i = 0; i < n; ++i) count += values[i] <= limit;
+#if defined(__AVX512VPOPCNTDQ__)
+// The lanes of the last register that count.
+inline __mmask16 lanes_of(size_t n) { return static_cast<__mmask16>(0xffffu >> (16 - n)); }
+
+size_t count_within(const int32_t* values, size_t n, int32_t limit) {
+    const __m512i bound = _mm512_set1_epi32(limit);
+    size_t count = 0, i = 0;
+    for (; i + 16 <= n; i += 16)
+        count +=
+            static_cast<size_t>(__builtin_popcount(_mm512_cmple_epi32_mask(_mm512_loadu_si512(values + i), bound)));
+    if (i < n) {
+        const __mmask16 here = lanes_of(n - i);
+        count += static_cast<size_t>(
+            __builtin_popcount(_mm512_mask_cmple_epi32_mask(here, _mm512_maskz_loadu_epi32(here, values + i), bound)));
+    }
     return count;
+}
+
+size_t within(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
+    const __m512i bound = _mm512_set1_epi32(limit);
+    __m512i place = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    size_t found = 0, i = 0;
+    const auto take = [&](__mmask16 close) __attribute__((always_inline)) {
+        _mm512_storeu_si512(out + found, _mm512_maskz_compress_epi32(close, place));
+        found += static_cast<size_t>(__builtin_popcount(close));
+        place = _mm512_add_epi32(place, _mm512_set1_epi32(16));
+    };
+    for (; i + 16 <= n; i += 16) take(_mm512_cmple_epi32_mask(_mm512_loadu_si512(values + i), bound));
+    if (i < n) {
+        const __mmask16 here = lanes_of(n - i);
+        take(_mm512_mask_cmple_epi32_mask(here, _mm512_maskz_loadu_epi32(here, values + i), bound));
+    }
+    return found;
+}
+
+size_t near(const uint8_t* rows, size_t n_rows, const uint8_t* query, int32_t limit, uint32_t first, uint32_t* numbers,
+            int32_t* distances) {
+    const __m512i code = _mm512_loadu_si512(query);
+    const __m256i bound = _mm256_set1_epi32(limit);
+    __m256i number = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(int32_t(first)));
+    size_t found = 0;
+    const auto take = [&](const __m512i(&count)[8], __mmask8 here) __attribute__((always_inline)) {
+        const __m256i sums = sum_eight(count);
+        const __mmask8 close = _mm256_mask_cmple_epi32_mask(here, sums, bound);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(numbers + found), _mm256_maskz_compress_epi32(close, number));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(distances + found), _mm256_maskz_compress_epi32(close, sums));
+        found += static_cast<size_t>(__builtin_popcount(close));
+        number = _mm256_add_epi32(number, _mm256_set1_epi32(8));
+    };
+    size_t r = 0;
+    for (; r + 8 <= n_rows; r += 8) {
+        __m512i count[8];
+        for (size_t i = 0; i < 8; ++i)
+            count[i] = _mm512_popcnt_epi64(_mm512_xor_si512(code, _mm512_loadu_si512(rows + 64 * (r + i))));
+        take(count, 0xff);
+    }
+    if (r < n_rows) {  // the last row stands for those that are not there
+        __m512i count[8];
+        for (size_t i = 0; i < 8; ++i) {
+            const size_t row = r + i < n_rows ? r + i : n_rows - 1;
+            count[i] = _mm512_popcnt_epi64(_mm512_xor_si512(code, _mm512_loadu_si512(rows + 64 * row)));
+        }
+        take(count, static_cast<__mmask8>(0xffu >> (8 - (n_rows - r))));
+    }
+    return found;
+}
+#else
+size_t count_within(const int32_t* values, size_t n, int32_t limit) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < n; ++i) count += values[i] <= limit;
+    return count;
+}
+
+size_t within(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
+    size_t found = 0;
+    for (size_t i = 0; i < n; ++i) {
+        out[found] = static_cast<uint32_t>(i);
+        found += values[i] <= limit;
+    }
+    return found;
+}
+
+constexpr decltype(CellKernels::near) near = nullptr;
+#endif
+
+// Halving asks for all values again and again, but nothing has to be foreseen.
+int32_t smallest_within(const int32_t* values, size_t n, size_t wanted, int32_t most) {
+    int32_t low = -1;  // too few
+    while (most - low > 1) {
+        const int32_t middle = low + (most - low) / 2;
+        (count_within(values, n, middle) < wanted ? low : most) = middle;
+    }
+    return most;
 }
 
 }  // namespace
 
 extern const CellKernels cell_kernels;
-const CellKernels cell_kernels = {smallest, count_within};
+const CellKernels cell_kernels = {smallest, smallest_within, within, near};
 
 }  // namespace bilsh::BILSH_LEVEL

@@ -40,18 +40,6 @@ struct Picked {
     }
 };
 
-// The smallest limit within which so many of some distances are, which are at most `most` or out of sight. Halving asks
-// for all of them again and again, but nothing has to be foreseen.
-inline std::int32_t smallest_within(const CellKernels& kernels, const std::int32_t* values, std::size_t n,
-                                    std::size_t wanted, std::int32_t most) {
-    std::int32_t low = -1;  // too few
-    while (most - low > 1) {
-        const std::int32_t middle = low + (most - low) / 2;
-        (kernels.count_within(values, n, middle) < wanted ? low : most) = middle;
-    }
-    return most;
-}
-
 // The k nearest rows of a query so far, and all that are as near as the farthest of them.
 class BestRows {
 public:
@@ -70,7 +58,7 @@ public:
             rows_.n += counted.sums[i] <= worst_;
         }
         if (rows_.n < k_ || rows_.n == before) return;
-        worst_ = smallest_within(kernels, rows_.sums.data(), rows_.n, k_, std::min(worst_, most_));
+        worst_ = kernels.smallest_within(rows_.sums.data(), rows_.n, k_, std::min(worst_, most_));
         std::size_t left = 0;
         for (std::size_t i = 0; i < rows_.n; ++i) {
             rows_.rows[left] = rows_.rows[i];
@@ -103,29 +91,33 @@ struct Way {
     std::vector<std::uint64_t> met;     // cells: distance and number in one word
     std::vector<std::uint32_t> others;  // cells
     std::size_t read = 0;               // how many of the others
-    std::vector<std::int32_t> near;     // distances of the rows of met cells over the first slab, padded
-    std::size_t n_near = 0;             // without the padding
     Picked picked, waiting;             // rows that are counted, and those that may be later
     BestRows best;
     Visit visit{};
 };
+
+// More room where it is wanted; what is there may stay as it is.
+template <class T>
+void enlarge(std::vector<T>& room, std::size_t n) {
+    if (room.size() < n) room.resize(2 * n);
+}
 
 // What a thread works with, kept between calls: to have the pages cleared takes as long as some queries.
 struct Room {
     std::vector<Way> ways;
     std::vector<std::int32_t> far;  // distances to centres
     std::vector<std::uint32_t> numbers;
-    std::vector<std::uint8_t> heads;
+    std::vector<std::uint8_t> laid, packed;  // queries and centres as kernels want them
     std::vector<Hit> hits;
 
     std::size_t held() const {
         std::size_t all = far.size() + numbers.size() + hits.size();
-        for (const Way& way : ways) all += way.near.size() + way.picked.rows.size() + way.waiting.rows.size();
+        for (const Way& way : ways) all += way.picked.rows.size() + way.waiting.rows.size();
         return all;
     }
-    // Room for so many numbers.
+    // Room for so many numbers, and a few.
     std::uint32_t* places(std::size_t n) {
-        if (numbers.size() < n) numbers.resize(2 * n);
+        enlarge(numbers, n + few);
         return numbers.data();
     }
 };

@@ -16,7 +16,6 @@
 namespace bilsh {
 namespace {
 
-constexpr std::size_t block_rows = 1024;                    // of a cell that are read at a time
 constexpr std::size_t far_entries = std::size_t{1} << 17;   // distances to centres that are kept at a time
 constexpr std::size_t most_waiting = std::size_t{1} << 15;  // rows of a query that wait to be counted, about
 constexpr std::size_t most_kept = std::size_t{1} << 23;     // numbers that a thread holds between calls
@@ -74,19 +73,37 @@ public:
     }
 
 private:
-    // Distances of some queries to all centres.
+    // Distances of some queries to all centres. Many queries meet a strip of centres while it is in the first-level
+    // cache.
     void measure(std::size_t first, std::size_t n) {
-        room_.far.resize(n * cells_.n);
-        if (n < worth_packing) {
-            kernels_.hamming.tile(cells_.centres, cells_.bytes, cells_.n, queries_.at(first), queries_.bytes, n,
-                                  cells_.bytes, room_.far.data(), cells_.n, false);
-            return;
+        const HammingKernels& kernels = kernels_.hamming;
+        const std::size_t bytes = cells_.bytes;
+        enlarge(room_.far, n * cells_.n);
+        const auto tile = [&](std::size_t cell, std::size_t end) {
+            kernels.tile(cells_.centres + cell * bytes, bytes, end - cell, queries_.at(first), queries_.bytes, n, bytes,
+                         room_.far.data() + cell, cells_.n, false);
+        };
+        if (n < worth_packing || kernels.layout.rows == 0) return tile(0, cells_.n);
+        const std::uint8_t* asked = queries_.at(first);
+        std::size_t stride = queries_.bytes;
+        if (kernels.lay) {
+            stride = kernels.layout.whole(bytes) + 64;
+            enlarge(room_.laid, n * stride);
+            asked = room_.laid.data();
+            for (std::size_t q = 0; q < n; ++q)
+                kernels.lay(queries_.at(first + q), bytes, room_.laid.data() + q * stride);
         }
-        room_.heads.resize(n * cells_.bytes);
-        for (std::size_t i = 0; i < n; ++i)
-            std::copy_n(queries_.at(first + i), cells_.bytes, room_.heads.data() + i * cells_.bytes);
-        hamming_matrix({room_.heads.data(), n, cells_.bytes}, {cells_.centres, cells_.n, cells_.bytes}, 1,
-                       room_.far.data());
+        const std::size_t strip =
+            std::max(kernels.layout.strip, strip_bytes / bytes / kernels.layout.rows * kernels.layout.rows);
+        const std::size_t packed = cells_.n / kernels.layout.rows * kernels.layout.rows;
+        enlarge(room_.packed, kernels.layout.bytes(strip, bytes) + 63);
+        for (std::size_t cell = 0; cell < packed; cell += strip) {
+            const std::size_t rows = std::min(strip, packed - cell);
+            kernels.pack(cells_.centres + cell * bytes, bytes, rows, bytes, align_64(room_.packed));
+            kernels.tile_packed(align_64(room_.packed), rows, asked, stride, n, bytes, room_.far.data() + cell,
+                                cells_.n, false);
+        }
+        if (packed < cells_.n) tile(packed, cells_.n);
     }
 
     // The nearest cells, until they hold enough living rows.
@@ -95,14 +112,14 @@ private:
         way.query = query;
         way.far = far;
         way.others.clear();
-        way.read = way.n_near = way.picked.n = way.waiting.n = 0;
+        way.read = way.picked.n = way.waiting.n = 0;
         way.best.begin(k_, static_cast<std::int32_t>(8 * queries_.bytes));
         const std::size_t wanted = std::max(stop_.first, k_);
         std::size_t living = 0, n = 0;
         std::uint32_t* numbers = room_.places(cells_.n);
         std::int32_t limit = kernels_.cells.smallest(far, cells_.n) + 24;
         for (std::int32_t step = 24;; limit = limit > farthest - step ? farthest : limit + step, step *= 2) {
-            n = kernels_.hamming.select(far, cells_.n, limit, numbers);
+            n = kernels_.cells.within(far, cells_.n, limit, numbers);
             living = 0;
             for (std::size_t i = 0; i < n; ++i) living += living_rows(numbers[i]);
             if (living >= wanted || n == cells_.n) break;
@@ -114,7 +131,6 @@ private:
         for (living = 0; met < n && living < wanted; ++met) {
             const std::uint32_t cell = cell_at(way.met[met]);
             living += living_rows(cell);
-            way.n_near += size_of(cell);
             ask(cell);
         }
         way.met.resize(met);
@@ -139,64 +155,19 @@ private:
     std::size_t size_of(std::size_t cell) const { return cells_.end(cell) - cells_.begin(cell); }
     std::size_t living_rows(std::size_t cell) const { return cells_.living ? cells_.living[cell] : size_of(cell); }
 
-    // Distances are looked through sixteen at a time.
-    static std::size_t padded(std::size_t n) { return (n + 31) / 16 * 16; }
-
-    // Distances of the rows of the nearest cells over the first slab. Those that look nearest are the seeds.
+    // The rows of the nearest cells wait. Those that look nearest are the seeds.
     void meet(Way& way) {
-        const Slab& slab = set_.slabs[0];
-        const std::size_t size = padded(way.n_near);
-        if (way.near.size() < size) way.near.resize(2 * size);
-        std::int32_t* near = way.near.data();
-        for (const std::uint64_t place : way.met) {
-            const std::size_t row = cells_.begin(cell_at(place)), n = size_of(cell_at(place));
-            // What is written behind the rows of a cell is written anew.
-            kernels_.hamming.tile(slab.data + row * slab.bytes, slab.bytes, whole(row, n), queries_.at(way.query),
-                                  queries_.bytes, 1, slab.bytes, near, 0, false);
-            for (std::size_t i = 0; set_.alive && i < n; ++i)
-                if (!set_.is_alive(row + i)) near[i] = farthest;
-            near += n;
-        }
-        std::fill(near, way.near.data() + size, farthest);
-        count_rows(way.n_near);
+        for (const std::uint64_t place : way.met) read(way, cell_at(place), farthest - 1);
         if (way.seeds == 0) return choose(way);
-        take(way, smallest_limit(way), way.picked);
-        for (std::size_t i = 0; i < way.picked.n; ++i) ask(1, way.picked.rows[i]);
+        pick(way, kernels_.cells.smallest_within(way.waiting.sums.data(), way.waiting.n, way.seeds,
+                                                 static_cast<std::int32_t>(8 * set_.slabs[0].bytes)));
         way.round = Way::Round::seeds;
         start(way);
     }
 
-    // Rows are compared eight at a time, so a few of the next cell come along.
-    std::size_t whole(std::size_t row, std::size_t n) const { return std::min((n + 7) / 8 * 8, set_.n - row); }
-
     void count_rows(std::size_t n) {
         reading_.rows += static_cast<std::int64_t>(n);
         reading_.bytes += static_cast<std::int64_t>(n * stages_[0].bytes);
-    }
-
-    // The smallest limit within which there are enough seeds.
-    std::int32_t smallest_limit(const Way& way) const {
-        return smallest_within(kernels_.cells, way.near.data(), way.n_near, way.seeds,
-                               static_cast<std::int32_t>(8 * set_.slabs[0].bytes));
-    }
-
-    // Rows of met cells within a limit leave the sight of later calls.
-    void take(Way& way, std::int32_t limit, Picked& into) {
-        if (way.n_near == 0) return;
-        std::uint32_t* numbers = room_.places(padded(way.n_near));
-        const std::size_t n = kernels_.hamming.select(way.near.data(), padded(way.n_near), limit, numbers);
-        into.make_room(n);
-        const std::uint64_t* place = way.met.data();
-        std::size_t end = size_of(cell_at(*place)), shift = cells_.begin(cell_at(*place));
-        for (std::size_t i = 0; i < n; ++i) {
-            while (numbers[i] >= end) {
-                const std::size_t cell = cell_at(*++place);
-                shift = cells_.begin(cell) - end;
-                end += size_of(cell);
-            }
-            into.put(static_cast<std::uint32_t>(numbers[i] + shift), way.near[numbers[i]]);
-            way.near[numbers[i]] = farthest;
-        }
     }
 
     std::int32_t limit_after(std::size_t stage, const Way& way) const {
@@ -221,7 +192,7 @@ private:
             reading_.bytes += static_cast<std::int64_t>(picked.n * part.bytes);
             std::uint32_t* numbers = room_.places(picked.n);
             picked.keep(numbers,
-                        kernels_.hamming.select(picked.sums.data(), picked.n, limit_after(way.stage, way), numbers));
+                        kernels_.cells.within(picked.sums.data(), picked.n, limit_after(way.stage, way), numbers));
             ++way.stage;
             if (way.stage < stages_.size() && picked.n != 0) {
                 for (std::size_t i = 0; i < picked.n; ++i) ask(way.stage, picked.rows[i]);
@@ -236,6 +207,8 @@ private:
             return;
         }
         way.round = Way::Round::rest;
+        if (set_.ids)  // most of the best are found, and written soon
+            for (std::size_t i = 0; i < way.best.rows().n; ++i) __builtin_prefetch(set_.ids + way.best.rows().rows[i]);
         pick(way, limit_after(0, way));
         way.waiting.n = 0;
         start(way);
@@ -245,7 +218,7 @@ private:
     void pick(Way& way, std::int32_t limit) {
         Picked &waiting = way.waiting, &picked = way.picked;
         std::uint32_t* numbers = room_.places(waiting.n);
-        const std::size_t n = kernels_.hamming.select(waiting.sums.data(), waiting.n, limit, numbers);
+        const std::size_t n = kernels_.cells.within(waiting.sums.data(), waiting.n, limit, numbers);
         picked.make_room(n);
         for (std::size_t i = 0; i < n; ++i) {
             picked.put(waiting.rows[numbers[i]], waiting.sums[numbers[i]]);
@@ -261,7 +234,7 @@ private:
         if (reach >= 0) {
             const std::int32_t limit = reach < farthest ? static_cast<std::int32_t>(reach) : farthest;
             std::uint32_t* numbers = room_.places(cells_.n);
-            const std::size_t n = kernels_.hamming.select(way.far, cells_.n, limit, numbers);
+            const std::size_t n = kernels_.cells.within(way.far, cells_.n, limit, numbers);
             std::size_t rows = 0;
             for (std::size_t i = 0; i < n; ++i)
                 if (place_of(way.far[numbers[i]], numbers[i]) > way.met.back()) {
@@ -283,12 +256,9 @@ private:
     // down.
     void read(Way& way) {
         const std::int32_t limit = limit_after(0, way);
-        if (way.read == 0) take(way, limit, way.waiting);
         for (; way.read < way.others.size() && way.waiting.n < most_waiting; ++way.read) {
             if (way.read + cells_ahead < way.others.size()) ask(way.others[way.read + cells_ahead]);
-            const std::size_t cell = way.others[way.read];
-            for (std::size_t row = cells_.begin(cell); row < cells_.end(cell); row += block_rows)
-                read(way, row, std::min(block_rows, cells_.end(cell) - row), limit);
+            read(way, way.others[way.read], limit);
         }
         const bool alike = stages_.size() == 1 || !way.best.full();
         pick(way, alike ? limit : limit * 4 / 5);
@@ -296,17 +266,23 @@ private:
         start(way);
     }
 
-    // Some rows of a cell; those within the limit wait.
-    void read(Way& way, std::size_t row, std::size_t n, std::int32_t limit) {
+    // The rows of a cell; those within the limit wait.
+    void read(Way& way, std::size_t cell, std::int32_t limit) {
         const Slab& slab = set_.slabs[0];
+        const std::size_t row = cells_.begin(cell), n = size_of(cell);
+        const std::uint8_t* data = slab.data + row * slab.bytes;
         Picked& waiting = way.waiting;
-        waiting.make_room(block_rows + 8);
+        waiting.make_room(n + few);
         std::uint32_t* rows = waiting.rows.data() + waiting.n;
         std::int32_t* sums = waiting.sums.data() + waiting.n;
-        std::size_t found = kernels_.hamming.near(slab.data + row * slab.bytes, slab.bytes, whole(row, n),
-                                                  queries_.at(way.query), slab.bytes, limit, rows, sums);
-        while (found > 0 && rows[found - 1] >= n) --found;
-        for (std::size_t i = 0; i < found; ++i) rows[i] += static_cast<std::uint32_t>(row);
+        std::size_t found;
+        if (kernels_.cells.near && slab.bytes == 64) {
+            found = kernels_.cells.near(data, n, queries_.at(way.query), limit, static_cast<std::uint32_t>(row), rows,
+                                        sums);
+        } else {
+            found = kernels_.hamming.near(data, slab.bytes, n, queries_.at(way.query), slab.bytes, limit, rows, sums);
+            for (std::size_t i = 0; i < found; ++i) rows[i] += static_cast<std::uint32_t>(row);
+        }
         if (set_.alive) {
             std::size_t living = 0;
             for (std::size_t i = 0; i < found; ++i) {

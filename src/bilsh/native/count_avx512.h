@@ -98,9 +98,9 @@ inline size_t short_tile(const uint8_t* rows, size_t row_stride, size_t n_rows, 
     return r;
 }
 
-// Adds the distances of listed rows of 64 bytes, eight at a time; returns how many.
-inline size_t gather_registers(const uint8_t* rows, size_t row_stride, const uint32_t* index, size_t n,
-                               const uint8_t* query, int32_t* out) {
+// Adds the distances of listed rows of 64 bytes, eight at a time.
+inline void gather_registers(const uint8_t* rows, size_t row_stride, const uint32_t* index, size_t n,
+                             const uint8_t* query, int32_t* out) {
     const __m512i code = _mm512_loadu_si512(query);
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
@@ -111,7 +111,14 @@ inline size_t gather_registers(const uint8_t* rows, size_t row_stride, const uin
         __m256i* target = reinterpret_cast<__m256i*>(out + i);
         _mm256_storeu_si256(target, _mm256_add_epi32(sum_eight(count), _mm256_loadu_si256(target)));
     }
-    return i;
+    if (i == n) return;
+    __m512i count[8];  // the last row stands for those that are not there
+    for (size_t r = 0; r < 8; ++r)
+        count[r] = _mm512_popcnt_epi64(
+            _mm512_xor_si512(code, _mm512_loadu_si512(rows + size_t{index[i + r < n ? i + r : n - 1]} * row_stride)));
+    const __mmask8 here = static_cast<__mmask8>(0xffu >> (8 - (n - i)));
+    const __m256i before = _mm256_maskz_loadu_epi32(here, out + i);
+    _mm256_mask_storeu_epi32(out + i, here, _mm256_add_epi32(sum_eight(count), before));
 }
 
 // Sixteen rows side by side, four bytes of each: a register holds a part of all, and no sum across lanes is left at the
@@ -140,10 +147,16 @@ void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes,
 }
 
 void lay(const uint8_t* query, size_t n_bytes, uint8_t* laid) {
-    uint32_t all = 0;
-    for (size_t j = 0; j < packed_layout.whole(n_bytes); j += 4) {
-        uint32_t word = 0;
-        if (j < n_bytes) __builtin_memcpy(&word, query + j, n_bytes - j < 4 ? n_bytes - j : 4);
+    uint32_t all = 0, word;
+    size_t j = 0;
+    for (; j + 4 <= n_bytes; j += 4) {
+        __builtin_memcpy(&word, query + j, 4);
+        all ^= word;
+        __builtin_memcpy(laid + j, &all, 4);
+    }
+    for (; j < packed_layout.whole(n_bytes); j += 4) {
+        word = 0;
+        if (j < n_bytes) __builtin_memcpy(&word, query + j, n_bytes - j);
         all ^= word;
         __builtin_memcpy(laid + j, &all, 4);
     }

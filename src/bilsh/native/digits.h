@@ -25,6 +25,7 @@ public:
     void build(const Tables& tables, const DigitLayout& layout, const std::vector<Slab>& slabs, double share) {
         layout_ = layout;
         margin_ = 0;
+        constant_ = 0.0;
         float widest = 0.0f;
         double total = 0.0;
         double size = std::fabs(double{tables.bias()}), variance = 0.0;
@@ -35,6 +36,7 @@ public:
             const float low = least(entry), high = entry[15 ^ least_at(entry)];
             widest = std::max(widest, high - low);
             total += double{high - low};
+            constant_ += double{low};
             size += double{std::max(-low, high)};
             for (unsigned b = 0; b < 4; ++b) variance += 0.25 * double{entry[1u << b]} * double{entry[1u << b]};
         }
@@ -58,11 +60,17 @@ public:
         // The doubles above are rounded too, by far less than a millionth.
         const double margin = std::ceil(2.0 * error / step * (1.0 + 1e-6)) + 1.0;
         if (margin < largest_sum) margin_ = static_cast<std::int32_t>(margin);
+        step_ = step;
+        error_ = error;
     }
 
     // Whether there are digits at all: not for weights that are all zero or not finite, nor for very long codes.
     bool useful() const { return margin_ > 0; }
     std::int32_t margin() const { return margin_; }
+    // A score without its bias lies within error() of constant() + step() * sum. No sum of digits is negative.
+    double constant() const { return constant_; }
+    double step() const { return step_; }
+    double error() const { return error_; }
     // Of byte j of a slab, a multiple of the layout's unit.
     DigitTables at(std::size_t slab, std::size_t j) const {
         return {start_ + first_[slab] + layout_.place(j, 0, 0, n_), factors_.data() + factor_at(slab, j, 0), n_};
@@ -146,6 +154,7 @@ private:
     }
 
     std::int32_t margin_ = 0;
+    double constant_ = 0.0, step_ = 0.0, error_ = 0.0;
     int n_ = 2;
     DigitLayout layout_{1, 6, false};
     std::vector<std::size_t> first_;  // of each slab

@@ -34,7 +34,8 @@ void Batch::compare_first() {
         list.close();
         std::vector<Hit>& hits = list.hits();
         const std::size_t n_seeds = std::min(n_seeds_, hits.size());
-        std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(n_seeds), hits.end());
+        if (n_seeds < hits.size())
+            std::nth_element(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(n_seeds), hits.end());
         evaluate(query, 0, hits.data(), n_seeds, scratch);
         if (first_) return choose(query, scratch);
         const std::int32_t limit = limit_after(0, query);
@@ -64,10 +65,17 @@ void Batch::choose(std::size_t query, Scratch& scratch) {
             items = {true, {}, {distances, distances + set_.n}};
             return;
         }
+        std::size_t end = items.rows.size();
+        items.rows.resize(end + found);
+        items.distances.resize(end + found);
         for (std::size_t i = 0; i < found; ++i) {
             const std::size_t at = row + scratch.chosen[i];
-            if (set_.is_alive(at)) add(items, {distances[at], static_cast<std::int64_t>(at)});
+            items.rows[end] = static_cast<std::uint32_t>(at);
+            items.distances[end] = distances[at];
+            end += set_.is_alive(at);
         }
+        items.rows.resize(end);
+        items.distances.resize(end);
     }
 }
 

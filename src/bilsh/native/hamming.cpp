@@ -20,6 +20,8 @@ std::size_t CodeSet::count_alive() const {
 
 namespace {
 
+inline constexpr std::size_t row_bytes_per_query = 100'000;  // below which threads share queries rather than rows
+
 // Calls use(first query, batch) for batches of at most so many queries that are small enough for a QueryBlock.
 template <class Use>
 void in_batches(const Kernels& kernels, const Queries& queries, std::size_t at_most, const Use& use) {
@@ -156,17 +158,20 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
     in_batches(kernels, queries, batch, [&](std::size_t start, const Queries& part) {
         const Asked asked(kernels, part, set);
         const Counted none(k, 8 * queries.bytes, !set.ids);
-        std::vector<std::vector<Counted>> found(static_cast<std::size_t>(n_jobs), std::vector<Counted>(part.n, none));
-        Grid(set.n, asked.rows, part.n, asked.unit, n_jobs)
-            .run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end,
+        // Few rows are laid out in less time than two threads take to find, and to join, nearest ones of each query.
+        const bool apart = part.n > asked.unit && set.n * queries.bytes < row_bytes_per_query * part.n;
+        std::vector<std::vector<Counted>> found(apart ? 1 : static_cast<std::size_t>(n_jobs),
+                                                std::vector<Counted>(part.n, none));
+        const Grid grid = apart ? Grid::by_queries(set.n, part.n, asked.unit, n_jobs)
+                                : Grid(set.n, asked.rows, part.n, asked.unit, n_jobs);
+        grid.run(n_jobs, [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end,
                              int worker) {
-                std::vector<Counted>& nearest = found[static_cast<std::size_t>(worker)];
-                const auto limit = [&](std::size_t q) {
-                    return std::min(nearest[q].limit(), before.limit(start + q, k));
-                };
-                const auto close = [&](std::size_t q, std::size_t r, std::int32_t d) { nearest[q].push(d, set.id(r)); };
-                scan(kernels, asked, set, row, row_end, query, query_end, limit, close);
-            });
+            std::vector<Counted>& nearest = found[apart ? 0 : static_cast<std::size_t>(worker)];
+            const auto limit = [&](std::size_t q) { return std::min(nearest[q].limit(), before.limit(start + q, k)); };
+            const auto close = [&](std::size_t q, std::size_t r, std::int32_t d) { nearest[q].push(d, set.id(r)); };
+            scan(kernels, asked, set, row, row_end, query, query_end, limit, close);
+            for (std::size_t q = query; apart && q < query_end; ++q) nearest[q].sorted();
+        });
         for (std::size_t q = 0; q < part.n; ++q) {
             for (std::size_t worker = 1; worker < found.size(); ++worker) found[0][q].push_all(found[worker][q]);
             const std::vector<Hit>& here = found[0][q].sorted();

@@ -63,17 +63,21 @@ void tile_packed(const uint8_t* packed, size_t n_rows, const uint8_t* queries, s
 
 void gather(const uint8_t* rows, size_t row_stride, const uint32_t* index, size_t n, const uint8_t* query,
             size_t n_bytes, int32_t* out) {
-    // Scattered rows: their first lines are asked for early, the rest of a long row the hardware foresees.
-    constexpr size_t ahead = 8;
-    const size_t lines = n_bytes < 512 ? n_bytes : 512;
+    // Scattered rows: the lines of short ones are asked for long before, more than the first-level cache waits for at a
+    // time; the first lines of a long one soon, and the rest the hardware foresees.
+    constexpr size_t is_long = 512, ahead = 8, short_ahead = 32;
     size_t i = 0;
 #if defined(__AVX512VPOPCNTDQ__)
-    if (n_bytes == 64) i = gather_registers(rows, row_stride, index, n, query, out);
+    if (n_bytes == 64) return gather_registers(rows, row_stride, index, n, query, out);
 #endif
     for (; i < n; ++i) {
-        if (i + ahead < n) {
+        if (n_bytes < is_long && n_bytes > 0 && i + short_ahead < n) {
+            const uint8_t* later = rows + size_t{index[i + short_ahead]} * row_stride;
+            for (size_t j = 0; j < n_bytes; j += 64) __builtin_prefetch(later + j, 0, 2);
+            __builtin_prefetch(later + n_bytes - 1, 0, 2);  // a row seldom begins with a line
+        } else if (n_bytes >= is_long && i + ahead < n) {
             const uint8_t* later = rows + size_t{index[i + ahead]} * row_stride;
-            for (size_t j = 0; j < lines; j += 64) __builtin_prefetch(later + j);
+            for (size_t j = 0; j < is_long; j += 64) __builtin_prefetch(later + j);
         }
         out[i] += distance(rows + size_t{index[i]} * row_stride, query, n_bytes);
     }

@@ -115,9 +115,6 @@ LocalDimension local_dimension(const double* fractions, std::size_t width, doubl
     }
 }
 
-namespace {
-
-// Probability that a hit is a copy that the model knows nothing of, given the ordinary items expected there.
 double planted(double fraction, const QueryModel& model) {
     if (!model.windowed) return 0.5;
     const double x = fraction * model.ranking, rest = std::max(model.ranking - x, 0.0), m = model.dimension;
@@ -127,15 +124,13 @@ double planted(double fraction, const QueryModel& model) {
     return 1 / (1 + std::exp(std::clamp(expected, -50.0, 50.0)) / planted_density);
 }
 
-}  // namespace
-
-Beta hit_beta(const HitView& hit, const QueryModel& model, double q) {
+Beta hit_beta(const HitView& hit, const QueryModel& model, double q, double copy) {
     const auto [f, own_bits, own, bits, p] = hit;
     const double pull = q * model.dimension / model.mean, kept = bits / (bits + pull);
     // Of the noise the share q is shrunk like the mean, the rest is not; the doubt about the dimension is added.
     double variance = p * (1 - p) * (q * kept / (bits + 1) + (1 - q) / bits);
     variance += model.doubt * std::pow(pull * kept * (model.mean - f) / (bits + pull), 2);
-    const double own_variance = own * (1 - own) / (own_bits + 3), copy = planted(f, model);
+    const double own_variance = own * (1 - own) / (own_bits + 3);
     const double centre = copy * own + (1 - copy) * p;
     variance = copy * own_variance + (1 - copy) * variance + copy * (1 - copy) * std::pow(p - own, 2);
     const double total = std::max(centre * (1 - centre) / variance - 1, 2.0);

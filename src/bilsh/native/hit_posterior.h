@@ -38,8 +38,12 @@ struct Beta {
     double successes, failures;
 };
 
-// Beta distribution with mean and variance of the mixture: the model's posterior, or a copy judged by its own bits.
-Beta hit_beta(const HitView& hit, const QueryModel& model, double share);
+// Probability that a hit is a copy that the model knows nothing of, given the ordinary items expected there.
+double planted(double fraction, const QueryModel& model);
+
+// Beta distribution with mean and variance of the mixture: the model's posterior, or with probability `copy` a copy
+// judged by its own bits.
+Beta hit_beta(const HitView& hit, const QueryModel& model, double share, double copy);
 
 // Value of a Beta distribution at a standard normal one, by cube roots (Paulson); 0 where it lies below all of them.
 // Counts below `fewest` are taken for that many.

@@ -16,6 +16,7 @@ bool signal_raised() {
 }
 
 NB_MODULE(_native, m) {
+    if (const char* wanted = std::getenv("BILSH_LEVEL")) bilsh::force_level(wanted);
     nb::set_leak_warnings(false);  // an index that lives until Python ends is no leak
     m.def("level", [] { return bilsh::kernels().name; }, "Instruction set the kernels run on.");
     m.def(

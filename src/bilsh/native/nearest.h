@@ -91,6 +91,7 @@ public:
         if (end != hits_.end()) std::nth_element(hits_.begin(), end, hits_.end());
         std::sort(hits_.begin(), end);
         hits_.erase(end, hits_.end());
+        n_ = hits_.size();
         return hits_;
     }
 

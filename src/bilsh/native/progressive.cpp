@@ -123,10 +123,10 @@ void Batch::compare(std::size_t stage) {
 
 // The best by prefix are likely the nearest: known early, they tighten T for the rest.
 void Batch::evaluate_best(std::size_t query, std::size_t stage, Scratch& scratch) {
-    Nearest best(k_);
+    Counted best(k_, 8 * (offsets_[stage] + set_.slabs[stage].bytes), true);
     visit(
-        query, scratch, [&](std::size_t row) { return best.limit(static_cast<std::int64_t>(row)); },
-        [&](const Hit& hit) { best.push(hit); });
+        query, scratch, [&](std::size_t) { return best.limit(); },
+        [&](const Hit& hit) { best.push(hit.distance, hit.id); });
     const std::vector<Hit>& hits = best.sorted();
     evaluate(query, stage, hits.data(), hits.size(), scratch);
 }

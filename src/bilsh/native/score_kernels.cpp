@@ -15,6 +15,23 @@ using std::size_t;
 using std::uint32_t;
 using std::uint8_t;
 
+void tables(const float* weights, size_t n_groups, float* out) {
+    for (; n_groups > 0; --n_groups, weights += 4, out += 16) {
+#if defined(__AVX512VPOPCNTDQ__)
+        const auto where = [&](__mmask16 mask, int b) __attribute__((always_inline)) {
+            return _mm512_maskz_mov_ps(mask, _mm512_set1_ps(weights[b]));
+        };
+        const __m512 low = _mm512_add_ps(where(0xaaaa, 0), where(0xcccc, 1));
+        _mm512_storeu_ps(out, _mm512_add_ps(low, _mm512_add_ps(where(0xf0f0, 2), where(0xff00, 3))));
+#else
+        const float low[4] = {0.0f, weights[0] + 0.0f, 0.0f + weights[1], weights[0] + weights[1]};
+        const float high[4] = {0.0f, weights[2] + 0.0f, 0.0f + weights[3], weights[2] + weights[3]};
+        for (unsigned h = 0; h < 4; ++h)
+            for (unsigned l = 0; l < 4; ++l) out[4 * h + l] = low[l] + high[h];
+#endif
+    }
+}
+
 inline void look_up_row(const uint8_t* row, size_t n_bytes, const float* tables, float* partial) {
     float sum = *partial;
     for (size_t j = 0; j < n_bytes; ++j, tables += floats_per_byte) {
@@ -103,7 +120,21 @@ void look_up(const uint8_t* const* rows, size_t n_rows, size_t n_bytes, const fl
 #if defined(__AVX2__)
     for (; r + 4 * float_lanes <= n_rows; r += 4 * float_lanes)
         look_up_groups<4>(rows + r, n_bytes, tables, partial + r);
-    for (; r + float_lanes <= n_rows; r += float_lanes) look_up_groups<1>(rows + r, n_bytes, tables, partial + r);
+    if (n_rows - r > 1) {  // the last rows, repeated to fill the lanes
+        const uint8_t* last[4 * float_lanes];
+        float sums[4 * float_lanes];
+        const size_t left = n_rows - r;
+        for (size_t i = 0; i < 4 * float_lanes; ++i) {
+            last[i] = rows[r + (i < left ? i : left - 1)];
+            sums[i] = partial[r + (i < left ? i : left - 1)];
+        }
+        const auto groups = left <= float_lanes       ? look_up_groups<1>
+                            : left <= 2 * float_lanes ? look_up_groups<2>
+                                                      : look_up_groups<4>;
+        groups(last, n_bytes, tables, sums);
+        for (size_t i = 0; i < left; ++i) partial[r + i] = sums[i];
+        r = n_rows;
+    }
 #endif
     for (; r < n_rows; ++r) look_up_row(rows[r], n_bytes, tables, partial + r);
 }
@@ -205,9 +236,9 @@ void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes,
 
 extern const ScoreKernels score_kernels;
 #if defined(BILSH_BYTE_LANES) || defined(__AVX512VBMI__)
-const ScoreKernels score_kernels = {look_up, lanes, digit_layout, pack, add_packed_digits, add_digits_of_rows};
+const ScoreKernels score_kernels = {tables, look_up, lanes, digit_layout, pack, add_packed_digits, add_digits_of_rows};
 #else
-const ScoreKernels score_kernels = {look_up, 0, {1, 6, false}, nullptr, nullptr, nullptr};
+const ScoreKernels score_kernels = {tables, look_up, 0, {1, 6, false}, nullptr, nullptr, nullptr};
 #endif
 
 }  // namespace bilsh::BILSH_LEVEL

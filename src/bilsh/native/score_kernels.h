@@ -41,6 +41,8 @@ struct DigitTables {
 };
 
 struct ScoreKernels {
+    // The sums of four weights, for each group of four: out[16 g + b] is that of the bits of b.
+    void (*tables)(const float* weights, std::size_t n_groups, float* out);
     // partial[i] += the table entries of the first n_bytes <= score_block bytes at rows[i], half byte by half byte,
     // ascending. `tables` is readable (and zero in each entry 0) up to the next multiple of 4 bytes.
     void (*look_up)(const std::uint8_t* const* rows, std::size_t n_rows, std::size_t n_bytes, const float* tables,

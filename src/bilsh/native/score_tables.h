@@ -17,18 +17,22 @@ inline constexpr std::size_t rows_at_once = 64;  // rows that share the tables w
 // Look-up tables of one query: 16 sums for each half byte, padded with zeros to whole words.
 class Tables {
 public:
-    void build(const Weights& weights, std::size_t query, std::size_t n_bytes) {
+    void build(const ScoreKernels& kernels, const Weights& weights, std::size_t query, std::size_t n_bytes) {
         bias_ = weights.bias[query];
         values_.resize((n_bytes + 4) * floats_per_byte);
-        const float* row = weights.data + query * weights.bits;
-        for (std::size_t half = 0; half < 2 * n_bytes; ++half) {
+        fill(kernels, weights, query, 0, n_bytes, values_.data());
+    }
+    // Those of some bytes of the code.
+    static void fill(const ScoreKernels& kernels, const Weights& weights, std::size_t query, std::size_t byte,
+                     std::size_t n_bytes, float* values) {
+        const float* row = weights.data + query * weights.bits + 8 * byte;
+        const std::size_t bits = weights.bits - std::min(weights.bits, 8 * byte), halves = 2 * n_bytes;
+        const std::size_t whole = std::min(halves, bits / 4);
+        kernels.tables(row, whole, values);
+        for (std::size_t half = whole; half < halves; ++half) {
             float w[4];
-            for (std::size_t b = 0; b < 4; ++b) w[b] = 4 * half + b < weights.bits ? row[4 * half + b] : 0.0f;
-            const float low[4] = {0.0f, w[0] + 0.0f, 0.0f + w[1], w[0] + w[1]};
-            const float high[4] = {0.0f, w[2] + 0.0f, 0.0f + w[3], w[2] + w[3]};
-            float* entry = values_.data() + 16 * half;
-            for (unsigned h = 0; h < 4; ++h)
-                for (unsigned l = 0; l < 4; ++l) entry[4 * h + l] = low[l] + high[h];
+            for (std::size_t b = 0; b < 4; ++b) w[b] = 4 * half + b < bits ? row[4 * half + b] : 0.0f;
+            kernels.tables(w, 1, values + 16 * half);
         }
     }
     const float* at(std::size_t byte) const { return values_.data() + byte * floats_per_byte; }

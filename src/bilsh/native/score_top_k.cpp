@@ -28,7 +28,7 @@ public:
         const std::size_t n_bytes = set.bytes();
         const bool worth = kernels_.scores.lanes != 0 && set.n >= worth_digits && 8 * k <= set.n;
         parallel_for(n, n_jobs, [&](std::size_t q, int) {
-            tables_[q].build(weights, start + q, n_bytes);
+            tables_[q].build(kernels_.scores, weights, start + q, n_bytes);
             if (worth)
                 digits_[q].build(tables_[q], kernels_.scores.layout, set.slabs,
                                  static_cast<double>(k) / static_cast<double>(set.n));

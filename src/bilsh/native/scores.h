@@ -22,6 +22,22 @@ struct Weights {
     std::size_t bits;
 };
 
+// Values (n, bits) behind the bits of queries, in turns.
+struct Turns {
+    const float* data;
+    std::size_t n, bits;
+};
+
+// For parts of a turn, `bins` of them (a power of two): the weight of a bit, and what it adds to the bias. Bits share
+// tables.
+struct TurnTables {
+    const float* data;          // (tables, bins, 2)
+    const std::uint8_t* table;  // of each bit
+    std::size_t bins;
+};
+
+void weights_of_turns(const Turns& turns, const TurnTables& tables, float* weights, float* bias);
+
 void scores(const Weights& weights, const CodeSet& set, int n_jobs, float* out);
 
 // rows is (weights.n, per_query); every entry is below set.n.

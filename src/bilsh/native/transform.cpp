@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::size_t block_bytes = std::size_t{1} << 24;  // of items that are sorted by their centres together
 constexpr std::size_t most_rows = 4096;
+// Weights of an error along the item and of one of the added number beside the squared error: a query sees a few
+// hundredths of the latter, and all of these.
+constexpr double along = 20.0, added = 75.0;
 constexpr double slack = 1e-5;  // of lengths: more than the rounding of coordinates takes from an error
 
 }  // namespace
@@ -25,6 +28,7 @@ TransformPlan::TransformPlan(const TransformParts& parts)
       frames_(parts.frames),
       centres_(parts.centres, parts.centres + parts.n_centres * parts.d),
       scales_(parts.scales, parts.scales + scale_levels),
+      stretches_(parts.stretches),
       errors_(parts.errors, parts.errors + error_levels - 1),
       bit_(parts.n_centres * parts.bits),
       add_least_(parts.add_least),
@@ -52,32 +56,55 @@ TransformPlan::TransformPlan(const TransformParts& parts)
     }
 }
 
-void TransformPlan::quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const {
-    const std::size_t m = frames_[centre]->bits().size();
-    thread_local std::vector<std::uint32_t> place;
-    place.resize(m + 1);
-    const TransformKernels& kernels = bilsh::kernels().transforms;
-    const double from_centre = kernels.squared_distance(x, centres_.data() + centre * d_, d_);
-    const double length = std::sqrt(from_centre);
-    const float shrink = length > 0.0 && 1.0 / length < 1e37 ? static_cast<float>(1.0 / length) : 0.0f;
-    const Products found = kernels.quantize(values, m, shrink, steps_.data() + first_[centre],
-                                            halves_.data() + first_[centre], place.data());
-    const double wanted = found.squares > 0.0 ? found.product / found.squares : 0.0;
+std::size_t TransformPlan::nearest_scale(double wanted) const {
     auto above = std::lower_bound(scales_.begin(), scales_.end() - 1, wanted,
                                   [](float scale, double value) { return double{scale} < value; });
     if (above != scales_.begin() && wanted - double{*(above - 1)} < double{*above} - wanted) --above;
-    const double scale = double{*above};
-    const double inside = found.inside - 2.0 * scale * found.product + scale * scale * found.squares;
-    const double error = std::max(inside, 0.0) + std::max(from_centre - found.inside, 0.0);
+    return static_cast<std::size_t>(above - scales_.begin());
+}
+
+void TransformPlan::quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const {
+    const std::size_t m = frames_[centre]->bits().size();
+    thread_local std::vector<std::uint32_t> place, tried;
+    place.resize(m + 1);
+    tried.resize(m + 1);
+    const TransformKernels& kernels = bilsh::kernels().transforms;
+    const double from_centre = kernels.squared_distance(x, centres_.data() + centre * d_, d_);
+    const double length = std::sqrt(from_centre);
+    struct {
+        bool tried;
+        double loss, error;
+        std::size_t scale;
+        std::uint8_t add;
+    } kept{};
+    const auto attempt = [&](double divisor) {
+        const float shrink = divisor > 0.0 && 1.0 / divisor < 1e37 ? static_cast<float>(1.0 / divisor) : 0.0f;
+        const Products now = kernels.quantize(values, m, shrink, steps_.data() + first_[centre],
+                                              halves_.data() + first_[centre], tried.data());
+        const double wanted = now.squares > 0.0 ? now.product / now.squares : 0.0;
+        const std::size_t level = nearest_scale(wanted);
+        const double scale = double{scales_[level]}, off = scale - wanted;
+        const double inside = now.inside - 2.0 * scale * now.product + scale * scale * now.squares;
+        const double error = std::max(inside, 0.0) + std::max(from_centre - now.inside, 0.0);
+        const double rest = scale > 0.0 ? double{share_} * error / (scale * scale) : 0.0;
+        const double steps = (now.squares + rest - double{add_least_}) / double{add_step_};
+        const double add = std::rint(std::clamp(std::isfinite(steps) ? steps : 255.0, 0.0, 255.0));
+        const double missed = scale * scale * double{add_step_} * (add - steps);
+        const double loss = error + along * off * off * now.squares + added * missed * missed / from_centre;
+        if (kept.tried && !(loss < kept.loss)) return;
+        kept = {true, loss, error, level, static_cast<std::uint8_t>(add)};
+        std::swap(place, tried);
+    };
+    attempt(length);
+    // Divided by a scale that can be told, an item asks for about that scale back.
+    for (const float stretch : stretches_) attempt(double{scales_[nearest_scale(length / double{stretch})]});
     // |x| is at most |centre| + |x - centre|.
-    const double bound = std::sqrt(error) + slack * (norms_[centre] + 2.0 * length);
+    const double bound = std::sqrt(kept.error) + slack * (norms_[centre] + 2.0 * length);
     const auto level = std::lower_bound(errors_.begin(), errors_.end(), bound,
                                         [](float at_most, double value) { return double{at_most} < value; });
-    const double rest = scale > 0.0 ? double{share_} * error / (scale * scale) : 0.0;
-    const double add = (found.squares + rest - double{add_least_}) / double{add_step_};
     code[0] = static_cast<std::uint8_t>(centre);
-    code[1] = static_cast<std::uint8_t>(above - scales_.begin());
-    code[2] = static_cast<std::uint8_t>(std::lrint(std::clamp(std::isfinite(add) ? add : 255.0, 0.0, 255.0)));
+    code[1] = static_cast<std::uint8_t>(kept.scale);
+    code[2] = kept.add;
     code[3] = static_cast<std::uint8_t>(level - errors_.begin());
     const Bit* bit = bit_.data() + centre * whole_bits_;
     place[m] = 0;
@@ -145,6 +172,11 @@ void TransformPlan::encode(const float* x, std::size_t n, std::uint8_t* codes, s
         encode_block(x + start * d_, std::min(rows, n - start), codes + start * bytes_, nonfinite, n_jobs);
 }
 
+bool TransformPlan::read_headers(const std::uint8_t* rows, std::size_t stride, std::size_t n, float* scale,
+                                 float* add) const {
+    return kernels().transforms.read_headers(rows, stride, n, scales_.data(), add_least_, add_step_, scale, add);
+}
+
 QueryWeights TransformPlan::weights(const float* q, std::size_t n, std::atomic<bool>* nonfinite, int n_jobs) const {
     const std::size_t n_centres = frames_.size(), n_bits = bits();
     QueryWeights made{n, n_centres, (n_bits + weight_padding - 1) / weight_padding * weight_padding, {}, {}, {}};
@@ -178,11 +210,6 @@ QueryWeights TransformPlan::weights(const float* q, std::size_t n, std::atomic<b
         }
     });
     return made;
-}
-
-std::size_t TransformPlan::queries_per_batch() const {
-    const std::size_t bytes = n_centres() * (bits() + weight_padding) * (sizeof(float) + sizeof(std::int16_t));
-    return std::clamp<std::size_t>((std::size_t{1} << 26) / bytes, 1, 1024);
 }
 
 }  // namespace bilsh

@@ -10,8 +10,10 @@
 // A coordinate is divided by the length |x - centre| of its item, v = (1 / length) * coordinate. Where all bits of a v
 // of step s and depth b are there, u = clip(floor(v / s) + 2^(b - 1), 0, 2^b - 1), the highest bit first, and r = s (u
 // + 1/2 - 2^(b - 1)). Where some are not, r is the middle of what is left open. The code stands for x_hat = centre +
-// scale * r, with the scale that errs least. The squared distance of a query with coordinates q from an item is
-// estimated by |q - centre|^2 + scale (scale * (add_least + add_step * add) - 2 <q, r>).
+// scale * r, with the scale that errs least. Other lengths than its own are tried for an item, scales next to
+// length / stretch for each of some stretches; the r is kept by which estimates vary least. The squared distance of a
+// query with coordinates q from an item is estimated by |q - centre|^2 + scale (scale * (add_least + add_step * add) -
+// 2 <q, r>).
 //
 // Every number comes from chains of operations in a fixed order, so codes do not depend on machine, batch or threads.
 #pragma once
@@ -41,6 +43,7 @@ struct TransformParts {
     const std::int32_t* depths;       // bits of each of them
     const float* scales;              // (scale_levels,), ascending from 0
     const float* errors;              // (error_levels - 1,), ascending
+    std::vector<float> stretches;     // of items, tried beside none
     float add_least, add_step, share;
 };
 
@@ -64,6 +67,8 @@ public:
     std::size_t n_centres() const { return frames_.size(); }
     float scale(std::uint8_t level) const { return scales_[level]; }
     float add(std::uint8_t level) const { return add_least_ + add_step_ * static_cast<float>(level); }
+    // scale[i], and scale[i]^2 times what is added, of n headers; true if all name the same centre.
+    bool read_headers(const std::uint8_t* rows, std::size_t stride, std::size_t n, float* scale, float* add) const;
 
     void encode(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite, int n_jobs) const;
     QueryWeights weights(const float* q, std::size_t n, std::atomic<bool>* nonfinite, int n_jobs) const;
@@ -84,12 +89,13 @@ private:
     void encode_block(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
                       int n_jobs) const;
     void quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const;
+    std::size_t nearest_scale(double wanted) const;
     std::size_t queries_per_batch() const;
 
     std::size_t d_, whole_bits_, bytes_;
     const Plan* nearest_;
     std::vector<const Plan*> frames_;
-    std::vector<float> centres_, steps_, halves_, scales_, errors_;
+    std::vector<float> centres_, steps_, halves_, scales_, stretches_, errors_;
     std::vector<double> norms_;       // of the centres
     std::vector<std::size_t> first_;  // coordinate of each centre among all
     std::vector<std::int32_t> depths_;

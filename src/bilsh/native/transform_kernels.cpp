@@ -1,15 +1,10 @@
-// Sums of the weights of set bits, compiled once per instruction set. Integers are exact and real sums have one order,
-// so all levels give the same.
+// Sums of the weights of set bits, compiled once per instruction set. Real sums have one order, so all levels give the
+// same.
 #include "transform_kernels.h"
-
-#if defined(__AVX2__)
-#    include <immintrin.h>
-#endif
 
 namespace bilsh::BILSH_LEVEL {
 namespace {
 
-using std::int16_t;
 using std::int32_t;
 using std::size_t;
 using std::uint32_t;
@@ -25,87 +20,18 @@ inline uint32_t load_word(const uint8_t* row, size_t n) {
     return word;
 }
 
-#if defined(__AVX512BW__)
-
-using Sum = __m512i;
-inline Sum no_sum() { return _mm512_setzero_si512(); }
-inline Sum add_word(Sum sum, uint32_t word, const int16_t* weights) {
-    const __m512i chosen = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(word), weights);
-    return _mm512_add_epi32(sum, _mm512_madd_epi16(chosen, _mm512_set1_epi16(1)));
-}
-inline __m256i halved(Sum sum) {
-    return _mm256_add_epi32(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
-}
-
-#elif defined(__AVX2__)
-
-using Sum = __m256i;
-inline Sum no_sum() { return _mm256_setzero_si256(); }
-inline Sum add_word(Sum sum, uint32_t word, const int16_t* weights) {
-    const __m256i place = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384,
-                                            static_cast<int16_t>(0x8000));
-    const __m256i* at = reinterpret_cast<const __m256i*>(weights);
-    for (int half = 0; half < 2; ++half) {
-        const __m256i bits = _mm256_and_si256(_mm256_set1_epi16(static_cast<int16_t>(word >> 16 * half)), place);
-        const __m256i chosen = _mm256_and_si256(_mm256_cmpeq_epi16(bits, place), _mm256_loadu_si256(at + half));
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(chosen, _mm256_set1_epi16(1)));
+bool read_headers(const uint8_t* rows, size_t stride, size_t n, const float* scales, float add_least, float add_step,
+                  float* scale, float* add) {
+    uint32_t differs = 0;
+    const uint32_t first = n == 0 ? 0 : load_word(rows, 4);
+    for (size_t i = 0; i < n; ++i, rows += stride) {
+        const uint32_t header = load_word(rows, 4);
+        differs |= header ^ first;
+        scale[i] = scales[header >> 8 & 255];
+        add[i] = static_cast<float>(static_cast<int32_t>(header >> 16 & 255));
     }
-    return sum;
-}
-inline __m256i halved(Sum sum) { return sum; }
-
-#else
-
-struct Sum {
-    int32_t lane[8];
-};
-inline Sum no_sum() { return Sum{}; }
-inline Sum add_word(Sum sum, uint32_t word, const int16_t* weights) {
-    for (int byte = 0; byte < 4; ++byte)
-        for (int l = 0; l < 8; ++l)
-            sum.lane[l] += weights[8 * byte + l] & -static_cast<int32_t>(word >> (8 * byte + l) & 1);
-    return sum;
-}
-
-#endif
-
-#if defined(__AVX2__)
-inline __m128i totals(const Sum (&sum)[4]) {
-    const __m256i pairs = _mm256_hadd_epi32(_mm256_hadd_epi32(halved(sum[0]), halved(sum[1])),
-                                            _mm256_hadd_epi32(halved(sum[2]), halved(sum[3])));
-    return _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-}
-#endif
-inline void add_totals(const Sum (&sum)[4], size_t n, int32_t* sums) {
-    int32_t total[4] = {};
-#if defined(__AVX2__)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(total), totals(sum));
-#else
-    for (int i = 0; i < 4; ++i)
-        for (int l = 0; l < 8; ++l) total[i] += sum[i].lane[l];
-#endif
-    for (size_t i = 0; i < n; ++i) sums[i] += total[i];
-}
-
-void add_weights(const uint8_t* rows, size_t stride, const uint32_t* order, size_t n, size_t n_bytes,
-                 const int16_t* weights, int32_t* sums) {
-    for (size_t first = 0; first < n; first += 4) {
-        const size_t some = n - first < 4 ? n - first : 4;
-        const uint8_t* row[4];
-        Sum sum[4];
-        for (size_t i = 0; i < 4; ++i) {
-            row[i] = rows + order[first + (i < some ? i : 0)] * stride;
-            sum[i] = no_sum();
-        }
-        size_t j = 0;
-        for (; j + 4 <= n_bytes; j += 4)
-#pragma GCC unroll 4
-            for (size_t i = 0; i < 4; ++i) sum[i] = add_word(sum[i], load_word(row[i] + j, 4), weights + 8 * j);
-        if (j < n_bytes)
-            for (size_t i = 0; i < 4; ++i)
-                sum[i] = add_word(sum[i], load_word(row[i] + j, n_bytes - j), weights + 8 * j);
-        add_totals(sum, some, sums + first);
-    }
+    for (size_t i = 0; i < n; ++i) add[i] = scale[i] * scale[i] * (add_least + add_step * add[i]);
+    return (differs & 255) == 0;
 }
 
 void add_real_weights(const uint8_t* row, size_t n_bytes, const float* weights, float* lane) {
@@ -115,13 +41,13 @@ void add_real_weights(const uint8_t* row, size_t n_bytes, const float* weights, 
     }
 }
 
-void rank(const int32_t* sums, int32_t more, const float* scale, const float* add, size_t n, const Ranking& by,
-          int32_t* ranks) {
+void rank(const int32_t* sums, const float* scale, const float* add, size_t n, const Ranking& by, int32_t* keys) {
     const Ranking all = by;
     for (size_t i = 0; i < n; ++i) {
-        const float sum = static_cast<float>(sums[i] + more);
-        ranks[i] = static_cast<int32_t>(
-            __builtin_rintf(all.far + (scale[i] * (all.step * sum + all.bias) + all.unit * add[i])));
+        const float bound = all.far + (scale[i] * (all.step * static_cast<float>(sums[i]) + all.bias) + add[i]);
+        int32_t bits;
+        __builtin_memcpy(&bits, &bound, sizeof bits);
+        keys[i] = bits ^ (bits >> 31 & 0x7fffffff);
     }
 }
 
@@ -170,6 +96,6 @@ Products quantize(const float* values, size_t n, float shrink, const float* step
 }  // namespace
 
 extern const TransformKernels transform_kernels;
-const TransformKernels transform_kernels = {add_weights, add_real_weights, rank, squared_distance, quantize};
+const TransformKernels transform_kernels = {read_headers, add_real_weights, rank, squared_distance, quantize};
 
 }  // namespace bilsh::BILSH_LEVEL

@@ -1,4 +1,4 @@
-// Integer and real weights of the set bits of rows: what scans of transform codes add up.
+// Bounds and real weights of rows: what scans of transform codes add up.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,21 @@ struct Products {
     double inside, product, squares;  // of v v, of v r, of r r
 };
 
-// How integers of a query become the integers that rank: far + scale * (step * sum + bias) + unit * add.
+// How sums of digits become bounds of estimates: far + (scale * (step * sum + bias) + add).
 struct Ranking {
-    float far, bias, step, unit;
+    float far, bias, step;
 };
 
 struct TransformKernels {
-    // sums[i] += the weights of the set bits of the n_bytes bytes at rows + order[i] * stride, i < n.
-    void (*add_weights)(const std::uint8_t* rows, std::size_t stride, const std::uint32_t* order, std::size_t n,
-                        std::size_t n_bytes, const std::int16_t* weights, std::int32_t* sums);
+    // What headers at rows + i * stride say: scale[i] = scales[byte 1], add[i] = scale[i]^2 * (add_least + add_step *
+    // byte 2). True if all name the same centre.
+    bool (*read_headers)(const std::uint8_t* rows, std::size_t stride, std::size_t n, const float* scales,
+                         float add_least, float add_step, float* scale, float* add);
     // lane[r % bit_lanes] += the weights of the set bits r of one row, ascending.
     void (*add_real_weights)(const std::uint8_t* row, std::size_t n_bytes, const float* weights, float* lane);
-    // ranks[i] = the nearest integer of a ranking, with sums[i] + more for the sum, i < n.
-    void (*rank)(const std::int32_t* sums, std::int32_t more, const float* scale, const float* add, std::size_t n,
-                 const Ranking& by, std::int32_t* ranks);
+    // keys[i]: an integer that grows with the bound of row i, see key_of in score_tables.h.
+    void (*rank)(const std::int32_t* sums, const float* scale, const float* add, std::size_t n, const Ranking& by,
+                 std::int32_t* keys);
     // Eight sums side by side, added up in one order, in double precision.
     double (*squared_distance)(const float* x, const float* y, std::size_t n);
     // cells[i] = clip(floor(shrink * values[i] / steps[i]) + halves[i], 0, 2 halves[i] - 1); sums as above.

@@ -1,151 +1,66 @@
-// The smallest estimates of transform codes: found by integers, then told apart by the estimates themselves.
+// The smallest estimates of transform codes: bounded from below by small integers, then computed where they may count.
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <memory>
+#include <cstring>
 #include <vector>
 
-#include "blocks.h"
 #include "candidates.h"
+#include "digits.h"
 #include "kernels.h"
 #include "score_tables.h"
 #include "threads.h"
 #include "transform.h"
+#include "transform_block.h"
 
 namespace bilsh {
 namespace {
 
-constexpr std::size_t worth_integers = 512;  // rows; fewer are estimated before the integers are made
-constexpr std::size_t scan_rows = 1024;      // of a block, sorted by their centres
-constexpr std::size_t queries_at_once = 4;   // whose integers stay in the second-level cache
-constexpr std::size_t worth_pruning = 4;     // rows of a block for each that goes on
+constexpr std::size_t worth_bounds = 1024;   // rows; fewer are estimated before the bounds are made
+constexpr std::size_t rows_together = 512;   // whose sums stay in the first-level cache
+constexpr std::size_t queries_at_once = 64;  // that share packed rows
+constexpr std::size_t worth_packing = 3;     // queries
+constexpr std::size_t packed_rows = 64;
+constexpr std::size_t few = 6;                 // one of so many rows goes on alone instead of all going on
+constexpr std::int32_t no_limit = 0x7f7fffff;  // the key of the largest float: rows that fill up are beyond it
 
-struct Header {
-    const std::uint8_t* code;
-    // A damaged code may name a centre that is not there: it reads that of another.
-    std::size_t centre(std::size_t n_centres) const { return std::min<std::size_t>(code[0], n_centres - 1); }
-    float scale(const TransformPlan& plan) const { return plan.scale(code[1]); }
-    float add(const TransformPlan& plan) const { return plan.add(code[2]); }
-};
-
-// Integers that rank as estimates do, but for known errors: estimates in units of 2^-29 of the largest, where a sum of
-// real weights is replaced by one of 16-bit integers. The errors of weights add up to their sums, by sign; integers are
-// off by half a unit; float32 operations by their rounding (Higham, section 4.2), here and in the estimates.
-class Integers {
+// What one query bounds the rows of one centre by. Weights of bits become tables of half bytes, whose digits begin at
+// 0: so the sum of any part of a code, and the error of all digits, give a bound that only rises with further parts. To
+// it comes the rounding of float32 operations (Higham, section 4.2), in the bound and in the estimate.
+class Bound {
 public:
-    Integers(const QueryWeights& from, std::size_t query, const TransformPlan& plan,
-             const std::vector<std::size_t>& ends)
-        : stride_(from.stride), n_parts_(ends.size()) {
+    void build(const QueryWeights& from, std::size_t query, std::size_t centre, const TransformPlan& plan,
+               const std::vector<Slab>& parts, const ScoreKernels& kernels, double share) {
+        thread_local std::vector<float> weights;
+        thread_local Tables tables;
+        const std::size_t n_bits = plan.bits();
+        const float* own = from.at(query, centre);
+        weights.assign(8 * header_bytes + n_bits, 0.0f);  // those of the header's bits are zero
+        std::copy_n(own, n_bits, weights.begin() + 8 * header_bytes);
+        const float none = 0.0f;
+        tables.build(kernels, {weights.data(), &none, 1, weights.size()}, 0, plan.bytes());
+        digits_.build(tables, kernels.layout, parts, share);
+        const std::size_t at = query * from.n_centres + centre;
+        double sum = std::fabs(double{from.bias[at]});
+        for (std::size_t r = 0; r < n_bits; ++r) sum += std::fabs(double{own[r]});
         const double scale = double{plan.scale(scale_levels - 1)};
         const double add = std::max(std::fabs(double{plan.add(0)}), std::fabs(double{plan.add(255)}));
-        std::vector<double> steps(from.n_centres);
-        double size = 0.0;
-        for (std::size_t c = 0; c < from.n_centres; ++c) {
-            const float* w = from.at(query, c);
-            double widest = 0.0, sum = std::fabs(double{from.bias[query * from.n_centres + c]});
-            for (std::size_t r = 0; r < stride_; ++r) {
-                sum += std::fabs(double{w[r]});
-                widest = std::max(widest, std::fabs(double{w[r]}));
-            }
-            steps[c] = std::max({widest / 32767.0, sum / double{1 << 30}, 1e-30});
-            size = std::max(size, double{from.far[query * from.n_centres + c]} + scale * (sum + scale * add));
-        }
-        const double unit = size / double{1 << 29};
-        if (!std::isfinite(size) || !(unit > 1e-30)) return;
-        weights_.resize(from.n_centres * stride_);
-        best_rest_.resize(from.n_centres * n_parts_);
-        double over = 0.0, under = 0.0;
-        for (std::size_t c = 0; c < from.n_centres; ++c) {
-            const float* w = from.at(query, c);
-            std::int16_t* whole = weights_.data() + c * stride_;
-            double above = 0.0, below = 0.0;
-            std::int32_t* rest = best_rest_.data() + c * n_parts_;
-            for (std::size_t r = 0; r < stride_; ++r) {
-                whole[r] = static_cast<std::int16_t>(std::lrint(double{w[r]} / steps[c]));
-                const double off = double{w[r]} / steps[c] - whole[r];
-                (off > 0 ? above : below) += off;
-                for (std::size_t part = 0; part < n_parts_ && r >= ends[part]; ++part)
-                    rest[part] += std::min<std::int32_t>(whole[r], 0);
-            }
-            over = std::max(over, above * steps[c]);
-            under = std::min(under, below * steps[c]);
-            const std::size_t at = query * from.n_centres + c;
-            rankings_.push_back({static_cast<float>(double{from.far[at]} / unit),
-                                 static_cast<float>(double{from.bias[at]} / unit), static_cast<float>(steps[c] / unit),
-                                 static_cast<float>(1.0 / unit)});
-        }
-        const double additions = 24.0 + static_cast<double>(stride_ / bit_lanes);
-        const double rounding = additions * 0x1p-24 / (1.0 - additions * 0x1p-24) * double{1 << 29};
-        const double margin = scale * (over - under) / unit + 2.0 * (1.0 + rounding) + 2.0;
-        if (margin < double{1 << 28}) margin_ = static_cast<std::int32_t>(margin);
+        const double size = double{from.far[at]} + scale * (sum + scale * add);
+        const double additions = 32.0 + static_cast<double>(from.stride / bit_lanes);
+        const double rounding = 2.0 * additions * 0x1p-24 / (1.0 - additions * 0x1p-24);
+        ranking_ = {static_cast<float>(double{from.far[at]} - rounding * size),
+                    static_cast<float>(double{from.bias[at]} + digits_.constant() - digits_.error()),
+                    static_cast<float>(digits_.step())};
+        useful_ = digits_.useful() && std::isfinite(size) && size < 1e37 && ranking_.step > 1e-30f;
     }
 
-    bool useful() const { return margin_ > 0; }
-    std::int32_t margin() const { return margin_; }
-    const std::int16_t* weights(std::size_t centre, std::size_t bit) const {
-        return weights_.data() + centre * stride_ + bit;
-    }
-    const Ranking& ranking(std::size_t centre) const { return rankings_[centre]; }
-    // The least that the bits after a part can add.
-    std::int32_t best_rest(std::size_t centre, std::size_t part) const { return best_rest_[centre * n_parts_ + part]; }
+    bool useful() const { return useful_; }
+    const Digits& digits() const { return digits_; }
+    const Ranking& ranking() const { return ranking_; }
 
 private:
-    std::size_t stride_, n_parts_;
-    std::vector<std::int16_t> weights_;
-    std::vector<std::int32_t> best_rest_;
-    std::vector<Ranking> rankings_;
-    std::int32_t margin_ = 0;
-};
-
-// Some rows of a block by their centres, with what their headers say.
-struct Rows {
-    std::vector<std::uint32_t> order, begin;  // rows of the block; where each centre's begin
-    std::vector<float> scale, add;            // add: scale^2 times what is added
-
-    std::size_t size() const { return order.size(); }
-    void clear() {
-        order.clear();
-        scale.clear();
-        add.clear();
-        begin.assign(1, 0);
-    }
-    void push(const Rows& from, std::size_t i) {
-        order.push_back(from.order[i]);
-        scale.push_back(from.scale[i]);
-        add.push_back(from.add[i]);
-    }
-};
-
-struct Block {
-    std::size_t row = 0;
-    Rows rows;
-    std::vector<std::uint8_t> centre;
-    std::vector<std::uint32_t> next;
-
-    void load(const TransformPlan& plan, const Slab& first, std::size_t from, std::size_t n) {
-        const std::size_t n_centres = plan.n_centres();
-        row = from;
-        centre.resize(n);
-        rows.order.resize(n);
-        rows.scale.resize(n);
-        rows.add.resize(n);
-        rows.begin.assign(n_centres + 1, 0);
-        const std::uint8_t* data = first.data + row * first.bytes;
-        for (std::size_t i = 0; i < n; ++i) {
-            centre[i] = static_cast<std::uint8_t>(Header{data + i * first.bytes}.centre(n_centres));
-            ++rows.begin[centre[i] + 1];
-        }
-        for (std::size_t c = 0; c < n_centres; ++c) rows.begin[c + 1] += rows.begin[c];
-        next.assign(rows.begin.begin(), rows.begin.end() - 1);
-        for (std::size_t i = 0; i < n; ++i) {
-            const Header header{data + i * first.bytes};
-            const std::size_t at = next[centre[i]]++;
-            const float scale = header.scale(plan);
-            rows.order[at] = static_cast<std::uint32_t>(i);
-            rows.scale[at] = scale;
-            rows.add[at] = scale * scale * header.add(plan);
-        }
-    }
+    Digits digits_;
+    Ranking ranking_{};
+    bool useful_ = false;
 };
 
 class Scan {
@@ -157,24 +72,19 @@ public:
           weights_(weights),
           k_(k),
           n_jobs_(n_jobs),
-          found_(weights.n, Nearest(k)) {
-        for (const Slab& slab : set.slabs)
-            ends_.push_back((ends_.empty() ? 0 : ends_.back()) + 8 * slab.bytes -
-                            (ends_.empty() ? 8 * header_bytes : 0));
-    }
+          parts_(parts_of(set.slabs)),
+          limits_(weights.n, no_limit),
+          found_(weights.n, Nearest(k)) {}
 
     std::vector<Nearest>& run() {
         std::vector<std::size_t> quick, slow;
-        if (set_.n >= worth_integers && 8 * k_ <= set_.n) {
-            integers_.resize(weights_.n);
-            parallel_for(weights_.n, n_jobs_, [&](std::size_t q, int) {
-                integers_[q] = std::make_unique<Integers>(weights_, q, plan_, ends_);
-            });
-            for (std::size_t q = 0; q < weights_.n; ++q) (integers_[q]->useful() ? quick : slow).push_back(q);
+        if (kernels_.scores.lanes != 0 && set_.n >= worth_bounds && 8 * k_ <= set_.n) {
+            make_bounds();
+            for (std::size_t q = 0; q < weights_.n; ++q) (is_useful(q) ? quick : slow).push_back(q);
         } else {
             for (std::size_t q = 0; q < weights_.n; ++q) slow.push_back(q);
         }
-        if (!quick.empty()) look(quick, slow);
+        if (!quick.empty()) look(quick);
         if (!slow.empty()) estimate_every_row(slow);
         return found_;
     }
@@ -201,84 +111,204 @@ public:
     }
 
 private:
-    void look(const std::vector<std::size_t>& queries, std::vector<std::size_t>& rest) {
-        CandidateSets candidates(queries, k_, set_.n, n_jobs_, [&](std::size_t q) { return integers_[q]->margin(); });
-        Grid(set_.n, scan_rows, queries.size(), queries_at_once, n_jobs_)
-            .run(n_jobs_,
-                 [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
-                     Candidates* own = candidates.of(worker);
-                     Block block;
-                     Room room;
-                     for (; row < row_end; row += scan_rows) {
-                         block.load(plan_, set_.slabs[0], row, std::min(scan_rows, row_end - row));
-                         for (std::size_t q = query; q < query_end; ++q) {
-                             poll();
-                             look_at_block(block, *integers_[queries[q]], own[q], room);
-                         }
-                     }
-                 });
-        candidates.tell_apart(rest, [&](std::size_t query, const std::vector<Hit>& rows) {
-            for (const Hit& hit : rows) take(query, static_cast<std::size_t>(hit.id), found_[query]);
+    void make_bounds() {
+        std::vector<Slab> parts;
+        for (const Part& part : parts_) parts.push_back({part.data, part.bytes});
+        bounds_.resize(weights_.n * weights_.n_centres);
+        const double share = static_cast<double>(k_) / static_cast<double>(set_.n);
+        parallel_for(bounds_.size(), n_jobs_, [&](std::size_t i, int) {
+            bounds_[i].build(weights_, i / weights_.n_centres, i % weights_.n_centres, plan_, parts, kernels_.scores,
+                             share);
         });
+    }
+    bool is_useful(std::size_t query) const {
+        const auto begin = bounds_.begin() + static_cast<std::ptrdiff_t>(query * weights_.n_centres);
+        return std::all_of(begin, begin + static_cast<std::ptrdiff_t>(weights_.n_centres),
+                           [](const Bound& bound) { return bound.useful(); });
+    }
+    const Bound& bound(std::size_t query, std::size_t centre) const {
+        return bounds_[query * weights_.n_centres + centre];
     }
 
     struct Room {
-        std::vector<std::int32_t> sums, ranks;
+        std::vector<std::uint8_t> packed;
+        std::vector<DigitTables> tables;
+        std::vector<std::int32_t> sums, keys;
         std::vector<std::uint32_t> chosen;
-        Rows fewer[2];
+        // Of those that were chosen.
+        std::vector<std::size_t> rows;
+        std::vector<std::int32_t> bounds, own_sums;
+        std::vector<float> told;
+        std::vector<std::uint8_t> copied;
     };
 
-    // Rows that even the best bits could not bring below the limit leave the block at the end of a slab: none of the k
-    // smallest is among them.
-    void look_at_block(const Block& block, const Integers& integers, Candidates& candidates, Room& room) const {
-        const Rows* rows = &block.rows;
-        room.sums.assign(rows->size(), 0);
-        room.ranks.resize(rows->size());
-        room.chosen.resize(rows->size());
-        const std::int32_t limit = candidates.limit();
-        for (std::size_t part = 0; part < set_.slabs.size(); ++part) {
-            const std::size_t skip = part == 0 ? header_bytes : 0, first_bit = part == 0 ? 0 : ends_[part - 1];
-            const Slab& slab = set_.slabs[part];
-            const std::uint8_t* data = slab.data + block.row * slab.bytes + skip;
-            const bool last = part + 1 == set_.slabs.size();
-            const bool prunes = !last && limit != std::numeric_limits<std::int32_t>::max();
-            for (std::size_t c = 0; c < weights_.n_centres; ++c) {
-                const std::size_t at = rows->begin[c], n = rows->begin[c + 1] - at;
-                if (n == 0) continue;
-                std::int32_t* sums = room.sums.data() + at;
-                kernels_.transforms.add_weights(data, slab.bytes, rows->order.data() + at, n, slab.bytes - skip,
-                                                integers.weights(c, first_bit), sums);
-                if (last || prunes)
-                    kernels_.transforms.rank(sums, last ? 0 : integers.best_rest(c, part), rows->scale.data() + at,
-                                             rows->add.data() + at, n, integers.ranking(c), room.ranks.data() + at);
+    void look(const std::vector<std::size_t>& queries) {
+        parallel_for(queries.size(), n_jobs_, [&](std::size_t i, int) { seed(queries[i]); });
+        std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(n_jobs_),
+                                                std::vector<Nearest>(queries.size(), Nearest(k_)));
+        const std::size_t rows = TransformBlock::most_rows;
+        Grid(set_.n, rows, queries.size(), queries_at_once, n_jobs_)
+            .run(n_jobs_,
+                 [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
+                     Nearest* best = found[static_cast<std::size_t>(worker)].data();
+                     TransformBlock block(plan_, parts_, kernels_.scores.lanes);
+                     Room room;
+                     while (row < row_end) {
+                         row += block.load(row, row_end - row);
+                         for (std::size_t q = query; q < query_end; q += queries_at_once)
+                             look_at_block(block, queries.data() + q, std::min(queries_at_once, query_end - q),
+                                           best + q, room);
+                     }
+                 });
+        join_nearest(found, queries, found_);
+    }
+
+    // A first limit, from some rows of the nearest centre where rows lie in the order of their centres; of any others
+    // where they do not.
+    void seed(std::size_t query) {
+        const float* far = weights_.far.data() + query * weights_.n_centres;
+        const auto nearest = static_cast<std::size_t>(std::min_element(far, far + weights_.n_centres) - far);
+        std::size_t row = 0;
+        for (std::size_t left = set_.n; left > 0;) {
+            const std::size_t half = left / 2;
+            const Header header{parts_[0].data + (row + half) * parts_[0].stride};
+            if (header.centre(weights_.n_centres) < nearest) {
+                row += half + 1;
+                left -= half + 1;
+            } else {
+                left = half;
             }
-            if (prunes) rows = those_that_stay(*rows, limit, part, room);
         }
-        const std::size_t found =
-            kernels_.hamming.select(room.ranks.data(), rows->size(), candidates.limit(), room.chosen.data());
-        for (std::size_t i = 0; i < found; ++i) {
-            const std::int32_t rank = room.ranks[room.chosen[i]];
-            const std::size_t row = block.row + rows->order[room.chosen[i]];
-            if (rank <= candidates.limit() && set_.is_alive(row))
-                candidates.push({rank, static_cast<std::int64_t>(row)});
+        const std::size_t rows = TransformBlock::most_rows;
+        row = std::min(row, set_.n - std::min(set_.n, rows));
+        TransformBlock block(plan_, parts_, kernels_.scores.lanes);
+        Nearest best(k_);
+        Room room;
+        for (const std::size_t end = std::min(row + rows, set_.n); row < end;) {
+            row += block.load(row, end - row);
+            look_at_block(block, &query, 1, &best, room);
+        }
+        if (best.full()) limits_[query] = best.worst();
+    }
+
+    void look_at_block(TransformBlock& block, const std::size_t* queries, std::size_t n_queries, Nearest* best,
+                       Room& room) const {
+        room.sums.resize(n_queries * rows_together);
+        room.keys.resize(rows_together);
+        room.chosen.resize(rows_together);
+        for (const TransformBlock::Run& run : block.runs()) {
+            poll();
+            for (std::size_t at = run.begin; at < run.end; at += rows_together) {
+                const std::size_t n = std::min(rows_together, run.end - at);
+                std::fill_n(room.sums.begin(), n_queries * rows_together, 0);
+                if (n_queries < worth_packing)
+                    for (std::size_t q = 0; q < n_queries; ++q)
+                        add_part(block.part(0, at), 0, n, bound(queries[q], run.centre).digits(),
+                                 room.sums.data() + q * rows_together);
+                else
+                    add_packed(block.part(0, at), n, run.centre, queries, n_queries, room);
+                for (std::size_t q = 0; q < n_queries; ++q)
+                    go_on(block, run.centre, at, n, queries[q], best[q], q, room);
+            }
         }
     }
 
-    // Rows whose ranks are within the limit, where they are few enough to be worth it.
-    const Rows* those_that_stay(const Rows& rows, std::int32_t limit, std::size_t part, Room& room) const {
-        const std::size_t found = kernels_.hamming.select(room.ranks.data(), rows.size(), limit, room.chosen.data());
-        if (worth_pruning * found > rows.size()) return &rows;
-        Rows& stay = room.fewer[part % 2];
-        stay.clear();
-        std::size_t i = 0;
-        for (std::size_t c = 0; c < weights_.n_centres; ++c) {
-            for (; i < found && room.chosen[i] < rows.begin[c + 1]; ++i) {
-                room.sums[i] = room.sums[room.chosen[i]];
-                stay.push(rows, room.chosen[i]);
+    // Digits of one part of rows, for one query.
+    void add_part(const Part& part, std::size_t p, std::size_t n, const Digits& digits, std::int32_t* sums) const {
+        const std::size_t whole = n / kernels_.scores.lanes * kernels_.scores.lanes;
+        kernels_.scores.add_digits_of_rows(part.data, part.stride, whole, part.bytes, digits.at(p, 0), sums);
+        add_last(part, p, whole, n, digits, sums);
+    }
+    static void add_last(const Part& part, std::size_t p, std::size_t from, std::size_t n, const Digits& digits,
+                         std::int32_t* sums) {
+        for (std::size_t i = from; i < n; ++i) sums[i] += digits.sum(part.data + i * part.stride, part.bytes, p);
+    }
+
+    // The first part of rows, for many queries.
+    void add_packed(const Part& part, std::size_t n, std::size_t centre, const std::size_t* queries,
+                    std::size_t n_queries, Room& room) const {
+        const std::size_t whole = n / kernels_.scores.lanes * kernels_.scores.lanes;
+        const std::size_t unit = kernels_.scores.layout.unit;
+        const std::size_t panel = digit_panel / unit * unit;
+        room.packed.resize(2 * packed_rows * std::min(panel, ceil_div(part.bytes, unit) * unit) + 63);
+        std::uint8_t* packed = align_64(room.packed);
+        for (std::size_t j = 0; j < part.bytes; j += panel) {
+            const std::size_t some = std::min(panel, part.bytes - j);
+            room.tables.clear();
+            for (std::size_t q = 0; q < n_queries; ++q)
+                room.tables.push_back(bound(queries[q], centre).digits().at(0, j));
+            for (std::size_t i = 0; i < whole; i += packed_rows) {
+                const std::size_t together = std::min(packed_rows, whole - i);
+                kernels_.scores.pack(part.data + i * part.stride + j, part.stride, together, some, packed);
+                kernels_.scores.add_packed_digits(packed, together, some, room.tables.data(), n_queries,
+                                                  room.sums.data() + i, rows_together);
             }
-            stay.begin.push_back(static_cast<std::uint32_t>(stay.size()));
         }
-        return &stay;
+        for (std::size_t q = 0; q < n_queries; ++q)
+            add_last(part, 0, whole, n, bound(queries[q], centre).digits(), room.sums.data() + q * rows_together);
+    }
+
+    // Rows whose bounds are within the limit go on by further parts: all of them, or those alone where they are few;
+    // what is left at the end is estimated.
+    void go_on(TransformBlock& block, std::size_t centre, std::size_t at, std::size_t n, std::size_t query,
+               Nearest& best, std::size_t q, Room& room) const {
+        const Bound& by = bound(query, centre);
+        std::int32_t* sums = room.sums.data() + q * rows_together;
+        std::size_t found = choose(by, sums, block.scale(at), block.add(at), n, limit(query, best), room);
+        std::size_t p = 1;
+        for (; p < parts_.size() && few * found > n; ++p) {
+            add_part(block.part(p, at), p, n, by.digits(), sums);
+            found = choose(by, sums, block.scale(at), block.add(at), n, limit(query, best), room);
+        }
+        room.rows.resize(found);
+        room.bounds.resize(found);
+        for (std::size_t i = 0; i < found; ++i) {
+            room.rows[i] = block.row(at + room.chosen[i]);
+            room.bounds[i] = room.keys[room.chosen[i]];
+        }
+        if (p < parts_.size() && found > 2)
+            found = go_on_alone(block, by, at, found, p, limit(query, best), sums, room);
+        for (std::size_t i = 0; i < found; ++i)
+            if (room.bounds[i] <= limit(query, best) && set_.is_alive(room.rows[i])) take(query, room.rows[i], best);
+    }
+
+    std::size_t choose(const Bound& by, const std::int32_t* sums, const float* scale, const float* add, std::size_t n,
+                       std::int32_t limit, Room& room) const {
+        kernels_.transforms.rank(sums, scale, add, n, by.ranking(), room.keys.data());
+        return kernels_.hamming.select(room.keys.data(), n, limit, room.chosen.data());
+    }
+
+    // Copies the rows that were chosen side by side. Those that fill up count for nothing.
+    std::size_t go_on_alone(const TransformBlock& block, const Bound& by, std::size_t at, std::size_t n, std::size_t p,
+                            std::int32_t limit, const std::int32_t* sums, Room& room) const {
+        const std::size_t padded = ceil_div(n, kernels_.scores.lanes) * kernels_.scores.lanes;
+        room.own_sums.assign(padded, 0);
+        room.told.resize(2 * n);
+        for (std::size_t i = 0; i < n; ++i) {
+            room.own_sums[i] = sums[room.chosen[i]];
+            room.told[i] = *block.scale(at + room.chosen[i]);
+            room.told[n + i] = *block.add(at + room.chosen[i]);
+        }
+        for (; p < parts_.size(); ++p) {
+            const Part& from = parts_[p];
+            room.copied.resize(padded * from.bytes);
+            for (std::size_t i = 0; i < n; ++i) __builtin_prefetch(from.data + room.rows[i] * from.stride);
+            for (std::size_t i = 0; i < n; ++i)
+                std::memcpy(room.copied.data() + i * from.bytes, from.data + room.rows[i] * from.stride, from.bytes);
+            kernels_.scores.add_digits_of_rows(room.copied.data(), from.bytes, padded, from.bytes, by.digits().at(p, 0),
+                                               room.own_sums.data());
+        }
+        const std::size_t found =
+            choose(by, room.own_sums.data(), room.told.data(), room.told.data() + n, n, limit, room);
+        for (std::size_t i = 0; i < found; ++i) {
+            room.rows[i] = room.rows[room.chosen[i]];
+            room.bounds[i] = room.keys[room.chosen[i]];
+        }
+        return found;
+    }
+
+    std::int32_t limit(std::size_t query, const Nearest& best) const {
+        return best.full() ? std::min(best.worst(), limits_[query]) : limits_[query];
     }
 
     void take(std::size_t query, std::size_t row, Nearest& best) const {
@@ -288,7 +318,7 @@ private:
     void estimate_every_row(const std::vector<std::size_t>& queries) {
         std::vector<std::vector<Nearest>> found(static_cast<std::size_t>(n_jobs_),
                                                 std::vector<Nearest>(queries.size(), Nearest(k_)));
-        Grid(set_.n, scan_rows, queries.size(), queries_at_once, n_jobs_)
+        Grid(set_.n, worth_bounds, queries.size(), 1, n_jobs_)
             .run(n_jobs_,
                  [&](std::size_t row, std::size_t row_end, std::size_t query, std::size_t query_end, int worker) {
                      for (std::size_t q = query; q < query_end; ++q)
@@ -306,12 +336,18 @@ private:
     const QueryWeights& weights_;
     const std::size_t k_;
     const int n_jobs_;
-    std::vector<std::size_t> ends_;  // bits up to the end of each slab, headers apart
-    std::vector<std::unique_ptr<Integers>> integers_;
+    const std::vector<Part> parts_;
+    std::vector<std::int32_t> limits_;  // of each query, before it looks at rows
+    std::vector<Bound> bounds_;         // (queries, centres)
     std::vector<Nearest> found_;
 };
 
 }  // namespace
+
+std::size_t TransformPlan::queries_per_batch() const {
+    const std::size_t bytes = n_centres() * ((bits() + weight_padding) * sizeof(float) + Digits::bytes(bytes_));
+    return std::clamp<std::size_t>((std::size_t{1} << 26) / bytes, 1, 1024);
+}
 
 void TransformPlan::top_k(const float* q, std::size_t n, const CodeSet& set, std::size_t k, std::int64_t* ids,
                           float* estimates, std::atomic<bool>* nonfinite, int n_jobs) const {

@@ -49,6 +49,8 @@ class TransformMap(LinearMap):
         What the values of the scale byte stand for, ascending from 0.
     errors : float32 array (255,)
         What the values of the error byte stand for, ascending; one more stands for all that is larger.
+    stretches : float32 array (n,)
+        Lengths that are tried for an item beside its own are its own divided by these; none in encoders of before.
     add_least, add_step, share : float
         Beginning and width of the steps of the added number |r|^2 + share |x - x_hat|^2 / scale^2.
     n_bytes : int
@@ -68,6 +70,7 @@ class TransformMap(LinearMap):
     depths: Integers
     scales: Values
     errors: Values
+    stretches: Values
     add_least: float
     add_step: float
     share: float
@@ -145,6 +148,7 @@ class TransformMap(LinearMap):
             self.depths,
             self.scales,
             self.errors,
+            self.stretches,
             self.add_least,
             self.add_step,
             self.share,
@@ -169,6 +173,7 @@ class TransformMap(LinearMap):
             "depths",
             "scales",
             "errors",
+            "stretches",
         )
         found = {name: getattr(self, name) for name in names}
         return {name: array for name, array in found.items() if array is not None}
@@ -193,6 +198,7 @@ class TransformMap(LinearMap):
         made = cls(
             **given,
             **needed,
+            stretches=arrays.get("stretches", np.empty(0, dtype=np.float32)),
             add_least=float(settings["add_least"]),
             add_step=float(settings["add_step"]),
             share=float(settings["share"]),

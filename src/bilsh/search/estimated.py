@@ -24,6 +24,22 @@ UNSAMPLED = "intervals are hard bounds: no sample was taken at fit (few data, or
 BY_CODES = "intervals are hard bounds, for both ends are codes; keep vectors, or ask with descriptors, for narrow ones"
 
 
+FIRST_BYTES = 32
+"""Of each code in memory, header included: most rows are told apart by them."""
+
+
+def by_centre(codes: Codes, coder: EuclideanCoder) -> Ids | None:
+    """Order in which rows of a centre lie together, so that a scan looks up many at once; None for as they are."""
+    if coder.transform.n_centres == 1:
+        return None
+    return np.argsort(codes[:, 0], kind="stable")
+
+
+def estimated_widths(n_bytes: int) -> tuple[int, ...]:
+    """Bytes of the slabs of codes in memory."""
+    return (FIRST_BYTES, n_bytes - FIRST_BYTES) if n_bytes >= FIRST_BYTES + 16 else (n_bytes,)
+
+
 def check(request: Request) -> None:
     """Refuse what only Hamming distances can answer."""
     if request.radius is not None:

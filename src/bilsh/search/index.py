@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,15 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from bilsh.codes import Codes, as_codes, slab_widths
 from bilsh.encoders.calibration import calibration_of
 from bilsh.encoders.coder import Coder
-from bilsh.encoders.euclidean_coder import require_hamming
+from bilsh.encoders.euclidean_coder import EuclideanCoder, require_hamming
 from bilsh.encoders.foreign import BitPacking, ForeignCoder
 from bilsh.errors import InvalidInputError
 from bilsh.search.cells import Cells, in_cells, number_of_cells
+from bilsh.search.estimated import by_centre, estimated_widths
 from bilsh.search.promise import Trial, try_items, try_queries
 from bilsh.search.request import Request
 from bilsh.search.scan import Ids, Memory
 from bilsh.search.searchable import Searchable, View
 from bilsh.validation import thread_count
+
+LINE = 64
+"""Bytes that the cache loads at a time."""
 
 
 class Index(Searchable):
@@ -28,7 +33,8 @@ class Index(Searchable):
     Parameters
     ----------
     codes : uint8 array (n, n_bytes)
-        Copied into slabs: a progressive search reads the first of them of every code.
+        Copied into slabs: a progressive search reads the first of them of every code. Learned codes are put into the
+        order of their centres.
     encoder : fitted encoder, optional
         The encoder that made the codes. Queries are then descriptors, and answers carry similarities. Without it
         queries are codes, or the real values behind their bits.
@@ -100,17 +106,21 @@ class Index(Searchable):
         if n_cells:
             require_hamming(self.coder, "Leave cells= out: their centres are codes too.")
             order, self.cells = in_cells(stored, n_cells, n_jobs=threads)
+        widths = slab_widths(stored.shape[1])
+        if isinstance(self.coder, EuclideanCoder):
+            order, widths = by_centre(stored, self.coder), estimated_widths(stored.shape[1])
+        if order is not None:
             self.ids = self.ids[order]
-        self.slabs: list[Codes] = _slabs(stored, order)
+        self.slabs: list[Codes] = _slabs(stored, widths, order)
         self.alive = None
-        self.vectors: NDArray[Any] | None = None
+        self.vectors: Any = None
         if vectors is not None:
             kept = np.asarray(vectors)
             if len(kept) != len(stored):
                 raise InvalidInputError(f"vectors must be one per code, {len(stored)}; got {len(kept)}.")
             self.vectors = kept.reshape(len(kept), -1)
             if order is not None:
-                self.vectors = self.vectors[order]
+                self.vectors = _InOrder(self.vectors, order)
         self._seen = _IndexView([self], self.coder, order=order)
         if self.cells is not None:
             self._seen = replace(self._seen, tried=try_items(self.slabs, None, n_jobs=threads))
@@ -168,12 +178,31 @@ class _IndexView(View):
         return chosen if self.order is None or len(chosen) != len(self.order) else chosen[self.order]
 
 
-def _slabs(codes: Codes, order: Ids | None) -> list[Codes]:
-    """Slabs of codes, rows in an order."""
+@dataclass(frozen=True, eq=False, slots=True)
+class _InOrder:
+    """Rows of an array by their places in an order, without a copy of the array."""
+
+    array: NDArray[Any]
+    order: Ids
+
+    def __getitem__(self, rows: Ids) -> NDArray[Any]:
+        found: NDArray[Any] = self.array[self.order[rows]]
+        return found
+
+
+def _slabs(codes: Codes, widths: Sequence[int], order: Ids | None) -> list[Codes]:
+    """Slabs of codes, rows in an order; each begins with a line of the cache, lest rows are in more than they fill."""
     slabs, at = [], 0
-    for width in slab_widths(codes.shape[1]):
+    for width in widths:
         part = codes[:, at : at + width]
-        slabs.append(np.ascontiguousarray(part if order is None else part[order]))
+        memory = np.empty(part.size + LINE, dtype=np.uint8)
+        begin = -memory.ctypes.data % LINE
+        slab = memory[begin : begin + part.size].reshape(part.shape)
+        if order is None:
+            slab[:] = part
+        else:
+            np.take(part, order, axis=0, out=slab, mode="clip")
+        slabs.append(slab)
         at += width
     return slabs
 

@@ -7,7 +7,7 @@ between a request and its answer.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from time import perf_counter
 from typing import Any
@@ -267,15 +267,23 @@ def _evidence(
     n = scan.n_counted
     if order is None:
         q, c = hits.found[0].shape
-        order = np.arange(min(k, c))[None].repeat(q, axis=0)
+        order = _as_they_are(q, min(k, c))
     often = scan.frequencies()
     if hits.scores is None or hits.weights is None or query.values is None:
         # The caller may change queries and distances later.
-        near, codes = hits.found[1] / scan.n_bits, query.codes.copy()
-        seen = Fractions(lambda: (near, _mean_fractions(codes, often)))
+        near, codes, n_bits = hits.found[1].copy(), query.codes.copy(), scan.n_bits
+        seen = Fractions(lambda: (near / n_bits, _mean_fractions(codes, often)))
         return Evidence(coder, seen, n, False, order, None, samples.by_distance)
     made = partial(_score_fractions, coder, query.values, hits.weights, hits.scores, often)
     return Evidence(coder, Fractions(made), n, True, order, hits.complete, samples.by_score)
+
+
+@lru_cache(maxsize=64)
+def _as_they_are(q: int, k: int) -> NDArray[np.int64]:
+    """The order of hits that are ordered; kept, since to make it takes as long as a part of a short search."""
+    order = np.arange(k)[None].repeat(q, axis=0)
+    order.flags.writeable = False
+    return order
 
 
 def _score_fractions(

@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import floor
-from time import time
 from typing import Literal
 
 import numpy as np
@@ -31,14 +30,16 @@ from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
+from bilsh.files import seconds
 from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, whole
 from bilsh.search.pruning import prefix_limits
 from bilsh.types import Progress
 
 QUERIES = 2000
 NEIGHBOURS = 200
-BY_PREFIXES = 0.2
-"""Part of the misses that a target allows which prefixes may cause at most; how many they cause is measured."""
+BY_PREFIXES = 0.8
+"""Part of the misses that a target allows which prefixes may cause at most; how many they cause is measured: a quarter
+of it, or less."""
 
 SIGMAS = 5.0
 UNLIKE = 0.65
@@ -105,9 +106,10 @@ class Promise:
         Recall of one half of the trial with the slack that the other half asks for.
     interval : (float, float)
         Its 95 % confidence interval.
-    bounds : int32 array (n_queries,)
-        What the nearest cells of trial queries told of their k-th distance, ascending: the promise is for queries like
-        these.
+    ranks : float64 array (largest bound + 2,)
+        Of a bound on the k-th distance, as the nearest cells tell it, among those of trial queries: the share that is
+        smaller and half of those that are equal. The last is for all larger ones: the promise is for queries like those
+        of the trial.
     """
 
     target: float
@@ -119,7 +121,7 @@ class Promise:
     source: str
     recall: float
     interval: tuple[float, float]
-    bounds: NDArray[np.int32] = field(repr=False, compare=False)
+    ranks: NDArray[np.float64] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         day = datetime.fromtimestamp(self.time, UTC).strftime("%Y-%m-%d")
@@ -145,13 +147,15 @@ def try_items(
     rows = np.arange(n)
     if alive is not None:
         rows = np.flatnonzero(np.unpackbits(alive, count=n, bitorder="little"))
-    own = np.sort(np.random.default_rng(seed).choice(rows, min(QUERIES, len(rows)), replace=False))
+    # A single row has no neighbours: nothing is asked.
+    count = min(QUERIES, len(rows)) if len(rows) > 1 else 0
+    own = np.sort(np.random.default_rng(seed).choice(rows, count, replace=False))
     # The order of trial queries is random: halves of them are compared.
     own = np.random.default_rng(seed + 1).permutation(own)
     codes = whole(slabs, own)
-    near = _nearest_rows(codes, slabs, alive, min(n_neighbours, len(rows) - 1) + 1, n_jobs, progress)
+    near = _nearest_rows(codes, slabs, alive, max(1, min(n_neighbours, len(rows) - 1)) + 1, n_jobs, progress)
     others = np.argsort(near == own[:, None], axis=1, kind="stable")[:, :-1]
-    return Trial(codes, np.take_along_axis(near, others, axis=1), own, int(time()))
+    return Trial(codes, np.take_along_axis(near, others, axis=1), own, seconds())
 
 
 def try_queries(
@@ -167,13 +171,13 @@ def try_queries(
     chosen = np.random.default_rng(0).permutation(len(codes))[:QUERIES]
     asked = np.ascontiguousarray(codes[chosen])
     near = _nearest_rows(asked, slabs, alive, n_neighbours, n_jobs, progress)
-    return Trial(asked, near, np.full(len(asked), -1, dtype=np.int64), int(time()))
+    return Trial(asked, near, np.full(len(asked), -1, dtype=np.int64), seconds())
 
 
 def _nearest_rows(
     codes: Codes, slabs: Sequence[Codes], alive: Codes | None, k: int, n_jobs: int, progress: Progress | None
 ) -> NDArray[np.int64]:
-    step, found = 250, []
+    step, found = 250, [np.empty((0, k), dtype=np.int64)] if not len(codes) else []
     for start in range(0, len(codes), step):
         if progress is not None:
             progress("calibrating", start, len(codes))
@@ -211,15 +215,16 @@ def promise(
             (needs[:half] <= smallest_slack(needs[half:], target)).mean(axis=1),
         ]
     )
-    recall, error = float(kept.mean()), 1.96 * float(kept.std()) / max(1.0, len(kept)) ** 0.5
-    read = 1.0
+    recall = error = read = 1.0
+    if len(kept):
+        recall, error = float(kept.mean()), 1.96 * float(kept.std()) / len(kept) ** 0.5
     if slack < EVERYTHING:
         sizes = np.diff(cells.offsets)
         reach = _reach(bounds, cells, n_bits) + slack
         read = float((far <= reach[:, None]).astype(np.float32).dot(sizes).mean() / max(1, sizes.sum()))
     ends = (max(0.0, recall - error), min(1.0, recall + error))
     made = Promise(
-        target, k, slack, read, len(trial), trial.time, trial.source, recall, ends, np.sort(bounds)
+        target, k, slack, read, len(trial), trial.time, trial.source, recall, ends, ranks_among(bounds)
     )
     return made, limits
 
@@ -244,6 +249,19 @@ def smallest_slack(needs: NDArray[np.int64], target: float) -> int:
     if missed < 0:
         return EVERYTHING
     return int(np.partition(needs.ravel(), needs.size - 1 - missed)[needs.size - 1 - missed])
+
+
+def ranks_among(bounds: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Ranks of all bounds among some, see :class:`Promise`.
+
+    Examples
+    --------
+    >>> ranks_among(np.array([1, 3, 3])).round(2)
+    array([0.  , 0.17, 0.33, 0.67, 1.  ])
+    """
+    equal = np.bincount(bounds, minlength=1)
+    upto = np.cumsum(equal)
+    return np.append((upto - equal / 2) / max(1, len(bounds)), 1.0)
 
 
 def _needs(

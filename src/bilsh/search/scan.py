@@ -97,6 +97,10 @@ class Memory:
             ascending = bool((known[1:] > known[:-1]).all())
             self.orders[segment] = None if ascending else np.argsort(known, kind="stable")
         order = self.orders[segment]
+        if order is None and int(known[-1]) - int(known[0]) == len(known) - 1:  # ids without a gap
+            rows = ids - known[0]
+            here = (rows >= 0) & (rows < len(known))
+            return np.where(here, rows, 0), here
         at = np.minimum(np.searchsorted(known, ids, sorter=order), len(known) - 1)
         rows = at if order is None else order[at]
         here = known[rows] == ids

@@ -144,16 +144,14 @@ def _mended(
     A query whose bound exceeds that of all trial queries comes from there with probability 1 / (n + 1) at most. A batch
     may be farther as a whole, though no query is.
     """
-    if len(bounds) == 1 and bounds[0] <= known.bounds[-1]:
+    largest = len(known.ranks) - 2
+    if len(bounds) == 1 and bounds[0] <= largest:
         return found
-    ranks = np.searchsorted(known.bounds, bounds) + np.searchsorted(known.bounds, bounds, side="right")
-    mean = float(ranks.mean()) / (2 * len(known.bounds))
-    spread = (1 / (12 * len(bounds)) + 1 / (12 * len(known.bounds))) ** 0.5
-    if mean > UNLIKE and mean - 0.5 > SIGMAS * spread:
-        strange = np.arange(len(bounds))
-    else:
-        strange = np.flatnonzero(bounds > known.bounds[-1])
-    if len(strange):
+    mean = float(known.ranks.take(bounds, mode="clip").sum()) / len(bounds)
+    spread = (1 / (12 * len(bounds)) + 1 / (12 * known.n_queries)) ** 0.5
+    unlike = mean > UNLIKE and mean - 0.5 > SIGMAS * spread
+    if unlike or int(bounds.max()) > largest:
+        strange = np.flatnonzero(bounds > (-1 if unlike else largest))
         wish.tell(
             f"{len(strange)} of {len(bounds)} queries are farther from everything than those of the calibration: all "
             "rows were read for them. Calibrate with queries of their kind, see calibrate()."

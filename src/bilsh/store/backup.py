@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from bilsh.errors import InvalidInputError
 from bilsh.store.calibration import calibration_files
 from bilsh.store.change import Change
@@ -17,6 +19,7 @@ from bilsh.store.creation import refuse_contents
 from bilsh.store.files import Directory, Disk, put_small, sync
 from bilsh.store.recipe import recipe_files
 from bilsh.store.sections import SectionFile
+from bilsh.store.segment import Segment
 from bilsh.store.snapshot import (
     LOCK_NAME,
     RESERVE_NAME,
@@ -47,7 +50,9 @@ def back_up(disk: Disk, source: Directory, snapshot: Snapshot, path: Path, link:
     try:
         there = _newest(target, snapshot)
         version, copied = snapshot.version, []
-        if there != version:
+        if there == version:
+            _refuse_another(open_snapshot(target, version=None, use_map=False), snapshot, path)
+        else:
             with writer.change():
                 disk.sync_parent(path)
                 copied = [file for file in snapshot.files() if not _is_there(target, file)]
@@ -88,6 +93,37 @@ def _newest(target: Directory, snapshot: Snapshot) -> int:
             f"{snapshot.version} here. Choose another directory."
         )
     return newest.version
+
+
+def _refuse_another(made: Snapshot, snapshot: Snapshot, path: Path) -> None:
+    """Refuse a backup with this version's number that holds something else.
+
+    Readers see what is not yet on the medium; after a loss of power the next writer makes such a version anew.
+    """
+    last = snapshot.tail.segment if snapshot.tail else None
+    ours, theirs = snapshot.files_segments, made.files_segments
+    same = (made.next_id, made.manifest.calibration) == (snapshot.next_id, snapshot.manifest.calibration)
+    same = same and len(theirs) == len(ours) + (last is not None)
+    same = same and all(
+        (a.ref.file, a.ref.header) == (b.ref.file, b.ref.header) and _bits(a) == _bits(b)
+        for a, b in zip(ours, theirs, strict=False)
+    )
+    if not same or (last is not None and not _same_rows(last.file, theirs[-1].file)):
+        raise InvalidInputError(
+            f"{path} holds another version {snapshot.version} than the store: one that was lost before it was on the "
+            "medium. Choose another directory, or make a backup of a later version."
+        )
+
+
+def _bits(segment: Segment) -> bytes | None:
+    return None if segment.alive is None else segment.alive.tobytes()
+
+
+def _same_rows(a: SectionFile, b: SectionFile) -> bool:
+    """Whether two files hold the same sections."""
+    return list(a.sections) == list(b.sections) and all(
+        np.array_equal(a.array(name), b.array(name)) for name in a.sections
+    )
 
 
 def _is_there(target: Directory, file: SectionFile) -> bool:

@@ -94,10 +94,12 @@ def arrange(
 ) -> Arrangement | None:
     """Centres for the living rows of sources: those before while they serve, else new ones; None for too few rows."""
     n = sum(n_alive(source) for source in sources)
+    if n < 2:
+        return None
     if before is not None and n < GROWN * before.learned:
         return before
     count = number_of_cells(n_cells, n)
-    if count < 1 or n < 2:
+    if count < 1:
         return None
     chosen = np.random.default_rng(0).choice(n, sample_size(count, n), replace=False)
     picked = np.sort(chosen)

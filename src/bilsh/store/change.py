@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import CorruptStoreError, InvalidInputError, InvalidTypeError
+from bilsh.files import seconds
 from bilsh.store import log
 from bilsh.store.celled import Arrangement, Workshop, merge_into_cells
 from bilsh.store.files import SyncFailed, no_room
-from bilsh.store.ids import Names, show
+from bilsh.store.ids import Names, once, show
 from bilsh.store.log import LogWriter
-from bilsh.store.manifest import IdKind, SegmentRef, seconds
+from bilsh.store.manifest import IdKind, SegmentRef
 from bilsh.store.merge import to_merge, write_bitmaps, write_segment
 from bilsh.store.records import FIXED_BYTES, Record, make_record
 from bilsh.store.rows import Layout, RowSet, joined, make_rows
@@ -97,7 +98,7 @@ class Change:
     def delete(self, names: Names) -> int:
         """Mark rows as deleted; ids that are not there are passed over. Return how many were."""
         where, rows = locate(self._segments, names)
-        return self._delete_found(where, rows) + self._delete_in_tail(names)
+        return self._delete_found(names, where, rows) + self._delete_in_tail(*self._in_tail(names))
 
     def merge_all(self) -> None:
         """Rewrite all segments as one, without dead rows; in cells, where there are any."""
@@ -114,10 +115,8 @@ class Change:
         if not numbers:
             return False
         number = min(numbers, key=lambda i: self._segments[i].n_alive)
-        if self._segments[number].has("cells"):
-            celled = self._segments[number]
-            self._write_cells([celled], [], 1, Arrangement.of(celled))
-        else:
+        celled = self._segments[number]
+        if not celled.has("cells") or not self._write_cells([celled], [], 1, Arrangement.of(celled)):
             self._merge([number])
         return True
 
@@ -240,6 +239,20 @@ class Change:
     def _settle(self, names: Names, overwrite: bool) -> None:
         """Make room for new rows of these ids."""
         where, rows = locate(self._segments, names)
+        if self._inserted:
+            self._refuse_twice(names, where)
+        in_tail, numbers = self._in_tail(names)
+        taken = (where >= 0) | in_tail
+        if not overwrite and taken.any():
+            raise InvalidInputError(
+                f"id {show(names, int(taken.argmax()))} is in the store already (in all "
+                f"{np.count_nonzero(taken)} of {len(names)}). Use upsert to replace items."
+            )
+        self._delete_found(names, where, rows)
+        self._delete_in_tail(in_tail, numbers)
+
+    def _refuse_twice(self, names: Names, where: NDArray[np.int64]) -> None:
+        """Refuse ids that an earlier batch of this change has brought."""
         twice = where >= len(self._base.files_segments)
         for batch in self._pending:
             if names.ints is not None:
@@ -251,21 +264,13 @@ class Change:
             raise InvalidInputError(
                 f"ids must be unique; {first} occurs in more than one batch. Keep one row of each."
             )
-        in_tail, _ = self._in_tail(names)
-        taken = np.flatnonzero((where >= 0) | in_tail)
-        if len(taken) and not overwrite:
-            raise InvalidInputError(
-                f"id {show(names, int(taken[0]))} is in the store already (in all {len(taken)} of "
-                f"{len(names)}). Use upsert to replace items."
-            )
-        self._delete_found(where, rows)
-        self._delete_in_tail(names)
 
-    def _delete_found(self, where: NDArray[np.int64], rows: NDArray[np.int64]) -> int:
-        count = 0
-        for number in np.unique(where[where >= 0]).tolist():
-            segment, dying = self._segments[number], np.unique(rows[where == number])
-            self._deleted.append(segment.file.take("ids", dying)[:, 0])
+    def _delete_found(self, names: Names, where: NDArray[np.int64], rows: NDArray[np.int64]) -> int:
+        ids, count = names.ints, 0
+        for number in sorted({*where.tolist()} - {-1}):
+            segment, mine = self._segments[number], where == number
+            dying = once(rows[mine])
+            self._deleted += [segment.file.take("ids", dying)[:, 0] if ids is None else once(ids[mine])]
             self._segments[number] = segment.deleting(dying)
             self._changed = self._marked = True
             count += len(dying)
@@ -277,9 +282,8 @@ class Change:
             there &= ~np.isin(numbers, np.array(sorted(self._deleted_in_tail), dtype=np.int64))
         return there, numbers
 
-    def _delete_in_tail(self, names: Names) -> int:
-        there, numbers = self._in_tail(names)
-        dying = np.unique(numbers[there])
+    def _delete_in_tail(self, there: NDArray[np.bool_], numbers: NDArray[np.int64]) -> int:
+        dying = once(numbers[there])
         if len(dying):
             self._deleted.append(dying)
             self._deleted_in_tail.update(dying.tolist())
@@ -377,10 +381,11 @@ class Change:
     def _write_bitmaps(self) -> tuple[tuple[SegmentRef, ...], SectionFile | None]:
         """Write the bitmaps of all segments into one file; the old one serves where none has changed."""
         stored = {ref.file: ref for ref in self._base.manifest.segments}
+        dead = {file: ref.dead for file, ref in stored.items()}  # they only ever become more
         marked = [segment for segment in self._segments if segment.alive is not None]
         if not marked:
             return tuple(segment.ref for segment in self._segments), None
-        if all(_same_rows(segment.ref, stored.get(segment.ref.file)) for segment in marked):
+        if all(dead.get(segment.ref.file) == segment.ref.dead for segment in marked):
             return tuple(stored.get(s.ref.file, s.ref) for s in self._segments), self._base.deletes
         refs, written = write_bitmaps(
             self._writer.directory,
@@ -389,11 +394,6 @@ class Change:
             self._segments,
         )
         return refs, self._open(written, b"DEAD")
-
-
-def _same_rows(ref: SegmentRef, stored: SegmentRef | None) -> bool:
-    """Whether a segment has the deleted rows that the manifest states: they only ever become more."""
-    return stored is not None and stored.dead == ref.dead
 
 
 def _first_id(segment: Segment) -> int:

@@ -9,8 +9,9 @@ import numpy as np
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.foreign import BitPacking, ForeignCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.files import seconds
 from bilsh.store.files import Directory
-from bilsh.store.manifest import Manifest, VectorKind, is_own_file, seconds
+from bilsh.store.manifest import Manifest, VectorKind, is_own_file
 from bilsh.store.sections import SectionWriter
 from bilsh.store.snapshot import LOCK_NAME, RESERVE_NAME, Snapshot, load, versions_among
 from bilsh.store.writer import Writer

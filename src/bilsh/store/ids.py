@@ -82,6 +82,11 @@ def show(names: Names, index: int) -> str:
     )
 
 
+def once(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each of some numbers once, in ascending order; one alone is not looked at."""
+    return np.unique(numbers) if len(numbers) > 1 else numbers
+
+
 def hash_keys(keys: Sequence[bytes]) -> NDArray[np.uint64]:
     """64-bit BLAKE2b of each key, the order in which segments look keys up."""
     digests = b"".join(hashlib.blake2b(key, digest_size=8).digest() for key in keys)
@@ -136,7 +141,7 @@ def _string_names(array: NDArray[Any]) -> Names:
 def _refuse_duplicates(names: Names) -> None:
     if names.ints is not None:
         ints = names.ints
-        if bool(np.all(ints[1:] > ints[:-1])):
+        if len(ints) < 2 or bool(np.all(ints[1:] > ints[:-1])):
             return
         order = np.argsort(ints, kind="stable")
         duplicates = order[1:][ints[order][1:] == ints[order][:-1]].tolist()

@@ -54,8 +54,9 @@ def pick(snapshot: Snapshot, names: Names) -> Items:
         codes[mine] = segment.codes_at(rows[mine])
         if vectors is not None:
             vectors[mine] = segment.file.take("vectors", rows[mine])
-        for place, value in zip(mine.tolist(), segment.metadata_at(rows[mine]), strict=True):
-            metadata[place] = value
+        if segment.has("meta"):
+            for place, value in zip(mine.tolist(), segment.metadata_at(rows[mine]), strict=True):
+                metadata[place] = value
     ids = names.ints if names.ints is not None else as_strings(names.keys or [])
     return Items(ids, codes, vectors, metadata)
 

@@ -7,9 +7,8 @@ A version exists from the moment its manifest has its final name, `m-<version>.j
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from bilsh.errors import CorruptStoreError
@@ -65,15 +64,6 @@ class Manifest:
         return {self.encoder.file, *(segment.file for segment in self.segments)} | others
 
 
-LAST_SECOND = 253_402_300_799
-"""The last of the year 9999; calendars end there."""
-
-
-def seconds() -> int:
-    """Time for a manifest; a clock before 1970 says 0, one after the year 9999 its last second."""
-    return int(min(max(0.0, time.time()), LAST_SECOND))
-
-
 def manifest_name(version: int) -> str:
     """Name of a version's manifest."""
     return f"m-{version:010d}.json"
@@ -92,10 +82,15 @@ def is_own_file(name: str) -> bool:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Bytes of the manifest's file."""
-    raw = asdict(manifest)
-    for name in _ADDED[manifest.format - 1 :]:
-        del raw[name]
-    return seal("manifest", raw)
+    left_out = _ADDED[manifest.format - 1 :]
+    raw = {name: getattr(manifest, name) for name in _NAMES if name not in left_out}
+    raw |= {name: _raw(ref) for name, ref in raw.items() if isinstance(ref, FileRef)}
+    return seal("manifest", raw | {"segments": [_raw(ref) for ref in manifest.segments]})
+
+
+def _raw(ref: FileRef) -> dict[str, Any]:
+    names = _SEGMENT_NAMES if isinstance(ref, SegmentRef) else _FILE_NAMES
+    return {name: getattr(ref, name) for name in names}
 
 
 def decode_manifest(data: bytes, name: str) -> Manifest:
@@ -149,10 +144,10 @@ def _read_1(raw: dict[str, Any], version: int | None) -> Manifest:
 
 def _segment(raw: Any) -> SegmentRef:
     _want(
-        isinstance(raw, dict) and set(raw) == {"file", "size", "header", "rows", "dead", "bitmap"},
+        isinstance(raw, dict) and set(raw) == set(_SEGMENT_NAMES),
         "bad segment",
     )
-    ref = _file({key: raw[key] for key in ("file", "size", "header")}, "s-", ".seg")
+    ref = _file({key: raw[key] for key in _FILE_NAMES}, "s-", ".seg")
     rows, dead = _count(raw["rows"], 1), _count(raw["dead"])
     _want(dead <= rows, "more dead rows than rows")
     _want((raw["bitmap"] is None) == (dead == 0), "a bitmap without dead rows, or the reverse")
@@ -161,7 +156,7 @@ def _segment(raw: Any) -> SegmentRef:
 
 
 def _file(raw: Any, prefix: str, suffix: str) -> FileRef:
-    _want(isinstance(raw, dict) and set(raw) == {"file", "size", "header"}, "bad file entry")
+    _want(isinstance(raw, dict) and set(raw) == set(_FILE_NAMES), "bad file entry")
     name = raw["file"]
     good = isinstance(name, str) and is_own_file(name) and name.startswith(prefix) and name.endswith(suffix)
     _want(good, f"{name!r} is no file name of a store")
@@ -208,6 +203,9 @@ def _read_3(raw: dict[str, Any], version: int | None) -> Manifest:
 
 _ADDED = ("log", "calibration")
 """Fields that formats after the first added, one each."""
-_FIELDS_1 = {field.name for field in fields(Manifest)}.difference(_ADDED)
+_NAMES, _FILE_NAMES, _SEGMENT_NAMES = (
+    tuple(field.name for field in fields(kind)) for kind in (Manifest, FileRef, SegmentRef)
+)
+_FIELDS_1 = set(_NAMES).difference(_ADDED)
 READERS: dict[int, Callable[[dict[str, Any], int | None], Manifest]] = {1: _read_1, 2: _read_2, 3: _read_3}
 """What reads the body of each format, believing nothing. A manifest has the lowest format that can say it."""

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.sampling import affordable_sample, learn_hits
 from bilsh.estimates.evidence import Evidence, Samples
+from bilsh.files import seconds
 from bilsh.search.request import Mode
 from bilsh.search.results import Neighbors
 from bilsh.search.searchable import Asked
 from bilsh.store.calibration import Intervals
 from bilsh.store.ids import as_names
 from bilsh.store.items import pick
-from bilsh.store.manifest import seconds
 from bilsh.store.searching import StoreView
 from bilsh.store.snapshot import Snapshot
 from bilsh.theory.hit_sample import RANKS, HitSample

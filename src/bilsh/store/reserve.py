@@ -16,6 +16,8 @@ from bilsh.store.snapshot import RESERVE_NAME
 
 BYTES = 2 * CAPACITY
 """Bytes of the reserve of a small store: the log's rows as a segment, a manifest, headers."""
+SPARE = 32 << 10
+"""Bytes by which it is too large at least, lest a small store makes it anew whenever it has doubled."""
 PIECE = 1 << 20
 
 
@@ -33,7 +35,7 @@ class Reserve:
         had = self._size
         if had >= BYTES + rows // 8:
             return
-        full = BYTES + rows // 4
+        full = BYTES + max(SPARE, rows // 4)
         try:
             self._fill(full)
         except OSError as error:

@@ -270,6 +270,8 @@ class SectionFile:
     def _check_spans(self, name: str, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
         full = ends > starts
         first, last = (starts[full] - HEADER) // BLOCK, (ends[full] - 1 - HEADER) // BLOCK
+        if len(first) and self._seen[first.min() : last.max() + 1].all():
+            return
         blocks: set[int] = set()
         for a, b in set(zip(first.tolist(), last.tolist(), strict=True)):
             blocks.update(range(a, b + 1))

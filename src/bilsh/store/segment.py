@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -129,14 +129,19 @@ class Segment:
         return (self.alive[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
 
     def deleting(self, rows: NDArray[np.int64]) -> Segment:
-        """The same segment with more rows deleted; this one stays as it is."""
+        """The same segment with living rows deleted, each named once; this one stays as it is."""
         if not len(rows):
             return self
-        bits = self.alive_bits(0, len(self))
-        bits = np.ones(len(self), dtype=np.bool_) if bits is None else bits.copy()
-        bits[rows] = False
-        ref = replace(self.ref, dead=len(self) - int(np.count_nonzero(bits)), bitmap=self.ref.bitmap or 0)
-        return Segment(self.file, ref, self.layout, np.packbits(bits, bitorder="little"))
+        alive = _all_alive(len(self)) if self.alive is None else self.alive.copy()
+        np.bitwise_and.at(alive, rows >> 3, ~(np.uint8(1) << (rows & 7).astype(np.uint8)))
+        # A copy knows the order of ids and the cells already, which every change would look through again.
+        fewer, old = object.__new__(Segment), self.ref
+        fewer.__dict__.update(self.__dict__)
+        fewer.ref = SegmentRef(
+            old.file, old.size, old.header, old.rows, old.dead + len(rows), old.bitmap or 0
+        )
+        fewer.alive = alive
+        return fewer
 
     def codes_at(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Whole codes of some rows."""
@@ -163,6 +168,8 @@ class Segment:
 
     def find(self, names: Names) -> NDArray[np.int64]:
         """Rows that carry these ids and are alive; -1 for the others."""
+        if names.ints is not None and len(names.ints) == 1:
+            return np.array([self._find_one(int(names.ints[0]))], dtype=np.int64)
         if names.ints is not None:
             rows = self.find_numbers(names.ints)
         else:
@@ -173,6 +180,14 @@ class Segment:
             hit = np.flatnonzero(rows >= 0)
             rows[hit[~self.is_alive(rows[hit])]] = -1
         return rows
+
+    def _find_one(self, number: int) -> int:
+        """Living row of one id, -1 for none: what changes of one row ask, without arrays."""
+        ids, order = self.ids, self._order
+        at = min(int(ids.searchsorted(number, sorter=order)), len(ids) - 1)
+        row = at if order is None else int(order[at])
+        alive = self.alive is None or int(self.alive[row >> 3]) >> (row & 7) & 1
+        return row if alive and ids[row] == number else -1
 
     def find_numbers(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows whose entry in `ids` is one of `numbers`, dead or alive; -1 for the others."""
@@ -257,6 +272,14 @@ class Segment:
         result = np.zeros(len(self), dtype=np.uint64)
         result[self._row_numbers("hash_rows")] = self.file.array("hashes")[:, 0]
         return result
+
+
+def _all_alive(n: int) -> NDArray[np.uint8]:
+    """Bitmap of n rows, none of them deleted."""
+    bits = np.full(-(-n // 8), 255, dtype=np.uint8)
+    if n % 8:
+        bits[-1] = (1 << n % 8) - 1
+    return bits
 
 
 @lru_cache(maxsize=32)

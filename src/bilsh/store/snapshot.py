@@ -126,9 +126,14 @@ def locate(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Segment and row of each living id; -1, -1 where there is none."""
     where = np.full(len(names), -1, dtype=np.int64)
-    rows = np.full(len(names), -1, dtype=np.int64)
+    rows = where.copy()
     for number, segment in enumerate(segments):
         found = segment.find(names)
+        if len(found) == 1:
+            if found[0] >= 0:
+                where[0], rows[0] = number, found[0]
+                break
+            continue
         hit = found >= 0
         if hit.any():
             where[hit], rows[hit] = number, found[hit]
@@ -212,11 +217,10 @@ def open_snapshot(
         # The note is read first: it never runs ahead, so a note of a version that is not there means that
         # something is missing (or, once in a blue moon, that commits went by meanwhile: look again).
         noted = read_hint(directory) if version is None else Note()
-        there = [v for v in versions_among(directory.list()) if version is None or v <= version]
-        if not there and not noted.version:
+        number = directory.newest() if version is None else _newest_up_to(directory, version)
+        if not number and not noted.version:
             refuse_nothing(directory)
             raise _missing(manifest_name(0)) if version is None else _not_kept(version)
-        number = there[-1] if there else 0
         try:
             if number < noted.manifest:
                 raise FileNotFoundError(2, "missing", manifest_name(noted.manifest))
@@ -241,6 +245,11 @@ def open_snapshot(
                 "See Store.versions and Store.repair."
             )
     raise _missing(manifest_name(number))
+
+
+def _newest_up_to(directory: Directory, version: int) -> int:
+    """Version of the manifest that a version rests on, 0 for none."""
+    return max([v for v in versions_among(directory.list()) if v <= version], default=0)
 
 
 def _not_kept(version: int) -> DataNotFoundError:

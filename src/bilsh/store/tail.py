@@ -119,7 +119,7 @@ def follow(segments: tuple[Segment, ...], deleted: NDArray[np.int64]) -> tuple[S
 
 def _without(segment: Segment, numbers: NDArray[np.int64]) -> Segment:
     rows = segment.find_numbers(numbers)
-    rows = rows[rows >= 0]
+    rows = np.unique(rows[rows >= 0])
     return segment.deleting(rows[segment.is_alive(rows)])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bilsh.files import LAST_SECOND
 from bilsh.search.promise import Trial
 from bilsh.store.files import Directory
 from bilsh.store.rows import Layout
@@ -37,7 +38,7 @@ def read_trial(file: SectionFile, segments: Sequence[Segment]) -> Trial | None:
     for segment in segments:
         if segment.has("cells") and _token(segment.file.name) == token:
             codes, near, own = file.array("queries"), file.array("near"), file.array("own")[:, 0]
-            if codes.shape[1] != segment.layout.n_bytes or time > 1 << 40:
+            if codes.shape[1] != segment.layout.n_bytes or time > LAST_SECOND:
                 raise file.corrupt("does not hold a calibration of this store's codes")
             if n and (min(near.min(), own.min()) < -1 or max(near.max(), own.max()) >= len(segment)):
                 raise file.corrupt("points outside the segment that it is for")

@@ -17,7 +17,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from bilsh.errors import BilshError, CorruptStoreError, InvalidInputError, StoreBusyError
 from bilsh.store.files import Directory, SyncFailed, sync
@@ -57,6 +57,7 @@ class Writer:
         self._log: LogWriter | None = None
         self._index = TailIndex()
         self._small = 0
+        self._newest: Manifest | None = None
         self._lock = directory.lock(LOCK_NAME)
 
     def close(self) -> None:
@@ -224,7 +225,7 @@ class Writer:
         with self.directory.create(temporary) as file:
             file.write(data)
             sync(file)
-        self._check_base(base)
+        self._check_base(base, self._made)
         # Until the directory is synced the version may or may not exist, also when a signal interrupts here.
         self._failed = "interrupted while committing"
         try:
@@ -251,13 +252,13 @@ class Writer:
         except OSError:
             return
 
-    def _confirm(self, newest: int, files: frozenset[str] | set[str] = frozenset()) -> None:
+    def _confirm(self, newest: int, files: Collection[str] = ()) -> None:
         """Look again before a change is acknowledged: a writer that came in between may not have seen it."""
         try:
-            if files and files.difference(self.directory.list()):
-                self.discard([manifest_name(newest)])  # nobody could open it
-            self._check_base(newest)
+            self._check_base(newest, files)
         except StoreBusyError as error:
+            if files:
+                self.discard([manifest_name(newest)])  # who came may take what it names for leftovers
             raise StoreBusyError(f"{error} Whether this change is stored shows then.") from None
         except OSError as error:
             raise SyncFailed(error.errno, error.strerror, error.filename) from error
@@ -270,21 +271,23 @@ class Writer:
                 "Reopen the store."
             )
 
-    def _check_base(self, base: int) -> None:
-        """Refuse to commit where another writer has been."""
+    def _check_base(self, base: int, needed: Collection[str] = ()) -> None:
+        """Refuse to commit where another writer has been, or where files are gone that are needed."""
         self._check_lock()
-        newest = self.directory.newest()
+        names = self.directory.list() if needed else []
+        newest = max(versions_among(names), default=0) if needed else self.directory.newest()
         if newest != base:
             raise StoreBusyError(
                 f"another writer was first: {self.directory.path} is at version {newest}, this change is based on "
                 f"version {base}. Reopen the store and repeat it."
             )
-        gone = set(self._made).difference(self.directory.list()) if self._made else None
+        gone = set(needed).difference(names)
         if gone:
             raise vanished(min(gone))
 
     def tidy(self, newest: Manifest) -> None:
         """Remove what neither the newest version nor the one before it needs, leftovers of crashes too."""
+        before, self._newest = self._newest, newest
         with contextlib.suppress(OSError):
             names = self.directory.list()
             versions = versions_among(names)
@@ -292,8 +295,10 @@ class Writer:
                 return  # what a version that is not known here needs is not known either
             keep = newest.files()
             if len(versions) > 1:
-                # A damaged one raises: not knowing what it needs, keep all until it is no longer one of the last two.
-                keep |= read_manifest(self.directory, versions[-2]).files()
+                if before is None or before.version != versions[-2]:
+                    # A damaged one raises: not knowing what it needs, keep all while it is one of the last two.
+                    before = read_manifest(self.directory, versions[-2])
+                keep |= before.files()
             if not self._discard_listed(names, versions[:-2], keep):
                 return
             self.reserve.keep(sum(segment.rows for segment in newest.segments))

@@ -59,7 +59,12 @@ class AngleTable:
     def cosine(self, ratios: Floats, probability: float) -> Floats:
         """Quantile of cos phi of hits with these d_hat / e."""
         at = np.stack([np.interp(probability, LEVELS, row) for row in self.quantiles])
-        return np.asarray(np.interp(ratios, self.ratios, at))
+        # Beyond the bins as where errors and queries do not know of each other: there cos phi is e / d_hat. Among more
+        # items than were sampled hits are nearer.
+        ends = np.clip(ratios, self.ratios[0], self.ratios[-1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beyond = np.where((ratios > 0) & (ends > 0), 1 / ratios - 1 / ends, 0.0)
+        return np.asarray(np.clip(np.interp(ends, self.ratios, at) + beyond, -1.0, 1.0))
 
     def to_array(self) -> Floats:
         """Return the table as one array."""

@@ -12,7 +12,8 @@ the truth to one side. Here every hit has a posterior instead. Three things go i
   which share of the noise differs between the items of one query (the rest moves all of them together and selects
   none), which dimensions are usual, and where in their posteriors the truths lie.
 - A doubt. Where the model expects no ordinary item at so small a count, the hit may be a copy that somebody put there,
-  and it is judged by its own bits.
+  and it is judged by its own bits. Unless that is less probable than the interval may fail, the interval holds what its
+  own bits say, too: copies are covered as well as ordinary hits, however rare they are.
 
 Everything is in fractions of differing bits, so one code serves Hamming distances and asymmetric scores: a score is
 first turned into the fraction whose law has it, see :mod:`bilsh.theory.scores`. The sums are compiled
@@ -24,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,8 +58,11 @@ class HitPosterior:
     ----------
     successes, failures : array (q, k)
         Parameters of the Beta distributions, hits in the order of their rank.
-    copies : array (q, k)
-        Hits with the query's own code: they may be the same item, so their intervals begin at 0.
+    planted : array (q, k)
+        Probability that a hit is a copy that somebody put there, of which the model knows nothing.
+    differing, agreeing : array (q, k)
+        Bits that differ and agree, as many independent ones as the hit's own are worth. None differ from a hit that
+        has the query's own code: it may be the same item, so its interval begins at 0.
     dimension : array (q,)
         Local dimension around each query.
     doubt : array (q,)
@@ -68,7 +73,9 @@ class HitPosterior:
 
     successes: Floats
     failures: Floats
-    copies: NDArray[np.bool_]
+    planted: Floats
+    differing: Floats
+    agreeing: Floats
     dimension: Floats
     doubt: Floats
     sample: HitSample
@@ -84,8 +91,22 @@ class HitPosterior:
         tail = CAUTION * (1 - confidence) / 2
         low, middle, high = self._quantiles(tail, 0.5, 1 - tail)
         middle = np.maximum.accumulate(middle, axis=1)
-        low = np.where(self.copies, 0.0, np.minimum(low, middle))
-        return middle, np.stack([low, np.maximum(high, middle)], axis=-1)
+        ends = np.empty((*middle.shape, 2))
+        first, last = ends[..., 0], ends[..., 1]
+        np.minimum(low, middle, out=first)
+        np.maximum(high, middle, out=last)
+        own_low, own_high = self._own_ends(tail)
+        likely = self.planted > 1 - confidence
+        np.minimum(first, own_low, out=first, where=likely | (self.differing == 0))
+        np.maximum(last, own_high, out=last, where=likely)
+        return middle, ends
+
+    def _own_ends(self, tail: float) -> tuple[Floats, Floats]:
+        """Ends (q, k) of what the hits' own bits say: Clopper and Pearson's, which cover at every fraction."""
+        z = np.full((1, self.differing.shape[1]), NormalDist().inv_cdf(tail))
+        low = _native.beta_quantiles(z, self.differing, self.agreeing + 1, _FEWEST_BITS)
+        high = _native.beta_quantiles(-z, self.differing + 1, np.maximum(self.agreeing, 1e-9), _FEWEST_BITS)
+        return low, high
 
     def median(self) -> Floats:
         """Return point estimates (q, k), which never fall from one rank to the next."""
@@ -186,10 +207,11 @@ def posterior(
         if not last:
             where = (middle * ranking + m) / (ranking + m / mean)
 
-    # What the hit's own bits say.
-    own_bits, copies = worth(np.maximum(f, least)), f < least
-    # Where no bit differs, all of them say so, whatever a score is worth.
-    own_bits = np.where(copies, np.maximum(own_bits, n_bits), own_bits)
+    # What the hit's own bits say. The sample's noise is that of farther items; of a copy the bits differ one by one.
+    own_bits, count = effective_bits(np.maximum(f, least)) / max(sample.noise, 1.0), f * n_bits
+    # A score is worth more than its bits only where several differ; where none does, all of them say so.
+    few = np.minimum(own_bits, n_bits + (own_bits - n_bits) * count / (count + 2))
+    own_bits = np.where(f < least, float(n_bits), few)
     own = (f * own_bits + q) / (own_bits + 2 * q)
     # What the model makes of them.
     p, pull, prior = own, (q * m / mean)[:, None], (q * m)[:, None]
@@ -197,7 +219,8 @@ def posterior(
         bits = worth(p)
         p = (f * bits + prior) / (bits + pull)
     made = _native.hit_beta(f, own_bits, own, bits, p, m, mean, doubt, ranking, log_scale, q)
-    return HitPosterior(*made, copies, m, doubt, sample)
+    differing = np.where(f < least, 0.0, f * own_bits)
+    return HitPosterior(*made, differing, own_bits - differing, m, doubt, sample)
 
 
 def window_size(n_items: int) -> int:

@@ -152,7 +152,7 @@ def lemma1_bounds(kernel_value: ArrayLike, *, data: tuple[ArrayLike, ArrayLike] 
 
 def hamming_bounds(
     kernel_value: ArrayLike,
-    method: str = "linear",
+    method: str = "dense",
     *,
     sharpened: bool = False,
     data: tuple[ArrayLike, ArrayLike] | None = None,
@@ -167,8 +167,8 @@ def hamming_bounds(
     Parameters
     ----------
     kernel_value : array (...)
-        "linear": the kernel of the code, kappa_b included; "bilinear": the Gaussian kernel of the distance.
-    method : {"linear", "bilinear"}
+        "dense": the kernel of the code, kappa_b included; "bilinear": the Gaussian kernel of the distance.
+    method : {"dense", "bilinear"}
         Theorem 1 or Theorem 2.
     sharpened : bool
         Replace sqrt(1 - zeta)/2 by (sqrt 2/pi) sqrt(1 - zeta), and for "bilinear" zeta^0.79 by (1 +
@@ -195,16 +195,16 @@ def hamming_bounds(
     >>> print(f"{low:.4f} {high:.4f}")
     0.1709 0.2702
     """
-    if method not in ("linear", "bilinear"):
+    if method not in ("dense", "bilinear"):
         raise InvalidInputError(
-            f"method must be 'linear' (Theorem 1) or 'bilinear' (Theorem 2); got {method!r}."
+            f"method must be 'dense' (Theorem 1) or 'bilinear' (Theorem 2); got {method!r}."
         )
     values = as_kernel_value(kernel_value)
-    if data is not None and (method == "linear" or sharpened):
+    if data is not None and (method == "dense" or sharpened):
         raise InvalidInputError("data is only checked for method='bilinear' as published; leave it out here.")
     root = np.sqrt(2) / np.pi if sharpened else 0.5
     upper = np.minimum(root * np.sqrt(1 - values), 4 / np.pi**2 * (1 - 2 / 3 * values))
-    if method == "linear":
+    if method == "dense":
         largest = values
     elif sharpened:
         # A Gaussian kernel underflows at distance 38; the smallest normal number keeps the bound true there.

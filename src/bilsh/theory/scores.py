@@ -34,6 +34,9 @@ PHASES: NDArray[np.float64] = np.linspace(0.0, 2 * np.pi, 257)[1::2].copy()
 RESOLVED = 1 / 64
 """Fraction of differing bits between neighbouring phases: nearer items differ in less than the quadrature sees."""
 
+_NEARER: NDArray[np.float64] = 2.0 ** (np.arange(-20, 0) / 2)
+"""Nearer fractions over the smallest that is resolved: copies lie there, and a straight line to 0 misplaces them."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreLaw:
@@ -106,19 +109,25 @@ class ScoreLaw:
         """
         if len(fraction) < 3 or fraction[0] <= 0 or np.any(np.diff(fraction) <= 0):
             raise InvalidInputError("fraction must ascend from above 0, with at least 3 values.")
+        near = int(np.searchsorted(fraction, resolved))
+        nearer = _NEARER[: len(_NEARER) if 0 < near < len(fraction) - 1 else 0]
+        start = near if len(nearer) else 0
         signal = weights * (own - unrelated)
         scale = float(signal.mean())
-        ratio, spread = np.empty(len(fraction)), np.empty(len(fraction))
-        for number in range(len(fraction)):
-            p = probability(number)
+        ratio, spread = np.empty(len(fraction) - start), np.empty(len(fraction) - start)
+        for number in range(len(ratio)):
+            p = probability(start + number)
             ratio[number] = rho = float((weights * (p - unrelated)).mean()) / scale
             set_, clear = weights * (1 - unrelated) - rho * signal, -weights * unrelated - rho * signal
             spread[number] = float((p * np.square(set_) + (1 - p) * np.square(clear)).mean()) / scale**2
-        near = int(np.searchsorted(fraction, resolved))
-        if 0 < near < len(fraction) - 1:
+        if len(nearer):
             gap = np.maximum(1 - ratio, 1e-12)
-            power = np.log(gap[near + 1] / gap[near]) / np.log(fraction[near + 1] / fraction[near])
-            ratio[:near] = 1 - gap[near] * (fraction[:near] / fraction[near]) ** np.clip(power, 0.5, 3.0)
+            power = np.log(gap[1] / gap[0]) / np.log(fraction[near + 1] / fraction[near])
+            ratio = np.concatenate([1 - gap[0] * nearer ** np.clip(power, 0.5, 3.0), ratio])
+            fraction = np.concatenate([fraction[near] * nearer, fraction[near:]])
+            spread, hamming_bits = (
+                np.concatenate([np.full(len(nearer), one[0]), one]) for one in (spread, hamming_bits[near:])
+            )
         ratio = np.minimum.accumulate(ratio)
         keep = np.concatenate([[True], np.diff(ratio) < -1e-9]) & (ratio < 1)
         fraction, ratio, spread, hamming_bits = (
