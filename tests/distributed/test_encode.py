@@ -246,22 +246,23 @@ def test_a_full_disk(tmp_path, source, X, encoder, monkeypatch):
 
 def test_a_killed_worker(tmp_path, source, X, encoder):
     """The pool is broken then; what was done is on disk."""
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         victim = pool.submit(os.getpid).result()
-        threading.Timer(0.3, os.kill, (victim, signal.SIGKILL)).start()
+        killer = threading.Thread(target=kill_after_a_receipt, args=(victim, tmp_path / "s"))
+        killer.start()
         with pytest.raises(bilsh.BilshError, match="a worker died"):
-            distributed.encode(
-                distributed.Generated(slow_rows, ROWS, "slow"), encoder, tmp_path / "s", pool, block=100
-            )
-    distributed.encode(
-        distributed.Generated(slow_rows, ROWS, "slow"), encoder, tmp_path / "s", Here(), block=100
-    )
+            distributed.encode(source, encoder, tmp_path / "s", pool, block=10)
+        killer.join()
+    done = distributed.encode(source, encoder, tmp_path / "s", Here(), block=10)
+    assert 0 < done.encoded < 300
     check(tmp_path / "s", X, encoder)
 
 
-def slow_rows(start, stop):
-    time.sleep(0.05)
-    return rows(start, stop)
+def kill_after_a_receipt(victim, store):
+    end = time.monotonic() + 60
+    while not list(store.glob("staging/*/b-*.json")) and time.monotonic() < end:
+        time.sleep(0.001)
+    os.kill(victim, signal.SIGKILL)
 
 
 def test_a_driver_killed_at_random_moments(tmp_path, source, X, encoder):
