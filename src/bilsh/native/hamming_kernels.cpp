@@ -38,6 +38,9 @@ void tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* 
     size_t r = 0;
     for (size_t q = 0; q < n_queries; ++q)
         r = short_tile(rows, row_stride, n_rows, queries + q * query_stride, n_bytes, out + q * out_stride, add);
+#if defined(__AVX512VPOPCNTDQ__)
+    if (n_queries == 1 && r == 0) r = long_tile(rows, row_stride, n_rows, queries, n_bytes, out, add);
+#endif
     for (; r < n_rows; ++r)
         for (size_t q = 0; q < n_queries; ++q) {
             int32_t& target = out[q * out_stride + r];
