@@ -162,7 +162,7 @@ def copy_text(row: Row) -> str:
 EXPERIMENT = Experiment(
     name="flickr",
     title="Precision-recall on VLAD of photographs",
-    about="Figure 6 of the paper: VLAD descriptors as matrices (500 centres: 250 x 256). Right: a copy of a "
+    about="Figure 6 of the paper: VLAD descriptors as matrices (500 centres: 250 x 256). First, a copy of a "
     "photograph, at half size or cropped, searches its original among all.",
     errata=(
         *mnist.ERRATA[:2],
