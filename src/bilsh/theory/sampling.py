@@ -20,7 +20,7 @@ from bilsh.theory.hit_sample import LEVELS, RANKS, HitSample
 from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior, window_size
 from bilsh.types import Floats
 
-__all__ = ["QUERIES", "Looked", "calibrate", "learn", "sample_sizes"]
+__all__ = ["QUERIES", "Looked", "calibrate", "learn", "learn_again", "sample_sizes"]
 
 
 QUERIES = 400
@@ -119,13 +119,44 @@ def learn(
     order = f.nearest(min(max(window_size(n_items), RANKS), n_items))
     smallest, hits = f.at(order), order[:, :RANKS]
     noise = _noise(f, p, hits, effective_bits)
+    return learn_again(
+        HitSample(*noise, float(np.log(10.0)), 1.0, (0.0, 0.0), HitSample.unseen().levels),
+        p.at(hits),
+        smallest,
+        background,
+        n_items,
+        n_bits,
+        effective_bits,
+    )
 
-    start = HitSample(*noise, float(np.log(10.0)), 1.0, (0.0, 0.0), HitSample.unseen().levels)
+
+def learn_again(
+    sample: HitSample,
+    exact: ArrayLike,
+    smallest: ArrayLike,
+    background: ArrayLike,
+    n_items: int,
+    n_bits: int,
+    effective_bits: EffectiveBits,
+) -> HitSample:
+    """Learn dimensions and correction from the nearest of so many items; the noise of a sample is kept.
+
+    Parameters
+    ----------
+    sample : HitSample
+        Its gain, noise and share are kept.
+    exact : array (q, k)
+        Expected fractions at the exact angles or distances of the first hits.
+    smallest, background, n_items, n_bits, effective_bits
+        As in :func:`bilsh.theory.hits.posterior`.
+    """
+    smallest = np.asarray(smallest, dtype=np.float64)
     for _ in range(ROUNDS):  # the dimensions are estimated with a prior, and the prior from the dimensions
-        made = posterior(smallest[:, :0], smallest, background, n_items, n_bits, effective_bits, start)
-        start = HitSample(*noise, *_usual(made), start.drift, start.levels)
+        made = posterior(smallest[:, :0], smallest, background, n_items, n_bits, effective_bits, sample)
+        dimension, spread = _usual(made)
+        sample = replace(sample, dimension=dimension, spread=spread)
     return calibrate(
-        smallest[:, :RANKS], p.at(hits), smallest, background, n_items, n_bits, effective_bits, start
+        smallest[:, :RANKS], exact, smallest, background, n_items, n_bits, effective_bits, sample
     )
 
 
