@@ -8,7 +8,7 @@ import bilsh
 
 ROOT = Path(bilsh.__file__).parent
 LAYERS = [
-    {"errors", "types", "_native"},
+    {"errors", "forks", "types", "_native"},
     {"validation", "files"},
     {"theory", "codes", "datasets"},
     {"projections", "descriptors"},
@@ -90,7 +90,7 @@ def test_no_imports_in_a_circle():
 
 def test_the_top_level_is_short_and_modules_are_small():
     top = {path.stem for path in ROOT.glob("*.py")}
-    assert top == {"__init__", "errors", "types", "validation", "files", "codes"}
+    assert top == {"__init__", "errors", "forks", "types", "validation", "files", "codes"}
     long = {name: n for name, path in modules().items() if (n := len(path.read_text().splitlines())) > 400}
     assert not long
 

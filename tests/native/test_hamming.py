@@ -237,3 +237,26 @@ def test_many_equal_distances_are_told_apart_by_ids_in_any_order(n_bytes, n_jobs
     expected = np.sort(ids[codes[:, 0] == 0])[:20]
     np.testing.assert_array_equal(found[0], expected)
     assert not distances.any()
+
+
+@pytest.mark.parametrize("n_bytes", [2, 8, 160])
+@pytest.mark.parametrize("order", ["rows", "ascending", "descending", "any"])
+def test_many_queries_find_many_neighbours_whatever_the_order_of_ids(order, n_bytes):
+    """Where ids ascend, of equal distances the first stays; each distance is shared by many here."""
+    rng = np.random.default_rng(n_bytes)
+    codes, queries = (rng.integers(0, 4, (n, n_bytes), dtype=np.uint8) for n in (3000, 40))
+    orders = {
+        "ascending": np.arange(3000) * 3,
+        "descending": np.arange(3000)[::-1],
+        "any": rng.permutation(3000),
+    }
+    ids = np.arange(3000) if order == "rows" else orders[order].copy()
+    distances = distances_of(queries, codes)
+    expected = np.lexsort((np.broadcast_to(ids, distances.shape), distances), axis=1)
+    for n_jobs in (1, 2):
+        for k in (1, 101, 700):
+            found, far = _native.hamming_top_k(
+                queries, [codes], k, None if order == "rows" else ids, None, n_jobs
+            )
+            np.testing.assert_array_equal(found, ids[expected[:, :k]])
+            np.testing.assert_array_equal(far, np.take_along_axis(distances, expected[:, :k], axis=1))

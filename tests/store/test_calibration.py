@@ -175,7 +175,7 @@ def test_a_crash_leaves_the_old_calibration_or_the_new_one():
     for after in found:
         with bilsh.Store.open("/store", _disk=after) as store:
             store.search(ids=[3])
-            measured, problem = store._measured
+            measured, problem = store._measured.found
             assert problem is None
             kinds.add(measured.given)
     assert kinds == {False, True}

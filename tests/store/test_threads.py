@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from makers import SEED, TORTURE, make_encoder
 
-from bilsh import InvalidInputError, Store
+from bilsh import Batch, InvalidInputError, Store
 from bilsh.store.ids import as_names
 
 OPERATIONS = 100_000 if TORTURE else 1_500
@@ -227,3 +227,103 @@ def test_an_object_that_is_closed_meanwhile_says_so(tmp_path):
                 assert "is closed" in problem
 
             run([look, look, reader.close])
+
+
+def test_closing_waits_for_a_change_of_another_thread_and_is_refused_within_one(tmp_path):
+    """Else a file that the change writes to is closed under it, and its number may be another file's by then."""
+    store = Store.create(tmp_path / "store", ENCODER)
+    closing = threading.Thread(target=store.close)
+    refused = []
+
+    def items():
+        yield Batch(codes_of([1], 1), [1])
+        try:
+            store.close()
+        except InvalidInputError as error:
+            refused.append(str(error))
+        closing.start()
+        closing.join(0.2)
+        assert closing.is_alive()
+        yield Batch(codes_of([2], 1), [2])
+
+    assert store.add_codes(items(), fingerprint="unchecked") == 2
+    closing.join()
+    assert len(refused) == 1
+    assert "within the iterator" in refused[0]
+    with pytest.raises(InvalidInputError, match="is closed"):
+        len(store)
+    with Store.open(store.path, "a") as again:
+        assert store_ids(again) == [1, 2]
+
+
+def at_line(number, action, call):
+    """Make a call; when it comes to its n-th line of the store or the search, another thread acts. Whether it did."""
+    lines, acted = 0, False
+
+    def trace(frame, event, argument):
+        nonlocal lines, acted
+        if not any(place in frame.f_code.co_filename for place in ("bilsh/store", "bilsh/search")):
+            return None
+        if event == "line" and not acted:
+            lines += 1
+            if lines == number:
+                acted = True
+                other = threading.Thread(target=action)
+                other.start()
+                other.join()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return acted
+
+
+@pytest.mark.parametrize("what", ["get", "ids", "batches", "search", "where", "scrub"])
+@pytest.mark.parametrize("on", ["reader", "writer"])
+def test_whatever_line_a_reading_call_is_at_when_another_thread_acts(tmp_path, what, on):
+    """A reader is refreshed, a writer changed, and all is checked anew: at every line of a call, in turn."""
+    wanted = list(range(5))
+    query = np.random.default_rng(1).standard_normal((1, 12)).astype(np.float32)
+    with Store.create(tmp_path / "store", ENCODER) as store:
+        fill(store, "int", 1)
+        generation = 1
+        seen = Store.open(store.path) if on == "reader" else store
+        # Small changes that follow each other go into a log; two manifests later its name is gone.
+        changes = [range(ITEMS), *([range(ITEMS), wanted, wanted] if what == "scrub" else []), wanted]
+
+        def act():
+            nonlocal generation
+            for items in changes:
+                generation += 1
+                with store._change() as change:
+                    names = as_names(items, change.id_kind)
+                    change.insert(codes_of(items, generation), names, None, None, overwrite=True)
+            seen.refresh()
+            seen.scrub()
+
+        def check_found(found):
+            assert found.ids.shape == (1, 3)
+            codes = ENCODER.transform(query)
+            for item, distance in zip(found.ids[0].tolist(), found.distances[0].tolist(), strict=True):
+                possible = {
+                    int(np.bitwise_count(codes[0] ^ code_of(item, g)).sum()) for g in range(generation + 1)
+                }
+                assert distance in possible
+
+        calls = {
+            "get": lambda: check_items(seen.get(wanted)),
+            "ids": lambda: np.testing.assert_array_equal(np.sort(seen.ids), np.arange(ITEMS)),
+            "batches": lambda: [items.ids for items in seen.batches(7)],
+            "search": lambda: check_found(seen.search(query, 3, mode="hamming")),
+            "where": lambda: check_found(seen.search(query, 3, mode="hamming", where=wanted)),
+            "scrub": seen.scrub,
+        }
+        act()
+        line, step = 1, 1 if TORTURE else 19
+        while at_line(line, act, calls[what]):
+            line += step
+        assert line > 1

@@ -13,12 +13,12 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from bilsh.errors import BilshError
 from bilsh.files import replace_file
+from bilsh.forks import cached_property
 from bilsh.store.manifest import VectorKind
 from bilsh.store.sections import FileRef
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from bilsh.encoders.calibration import Calibration
 from bilsh.encoders.coder import Coder
 from bilsh.estimates.intervals import Estimate, estimate_fractions, pair_ends
+from bilsh.forks import cached_property
 from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.hits import EffectiveBits, posterior
 from bilsh.theory.sampling import calibrate

@@ -20,7 +20,17 @@ std::size_t CodeSet::count_alive() const {
 
 namespace {
 
+inline constexpr std::size_t worth_a_look = 16;              // queries for which ids are looked through
 inline constexpr std::size_t row_bytes_per_query = 100'000;  // below which threads share queries rather than rows
+
+// Whether ids ascend, as they do where items were added in turn: of equal distances the first stays then.
+bool ascends(const CodeSet& set, std::size_t n_queries) {
+    if (!set.ids) return true;
+    if (n_queries < worth_a_look) return false;
+    bool all = true;
+    for (std::size_t row = 1; row < set.n; ++row) all &= set.ids[row - 1] < set.ids[row];
+    return all;
+}
 
 // Calls use(first query, batch) for batches of at most so many queries that are small enough for a QueryBlock.
 template <class Use>
@@ -152,12 +162,13 @@ void hamming_top_k(const Queries& queries, const CodeSet& set, std::size_t k, in
     k = std::min(k, set.count_alive() + before.columns);
     if (k == 0) return;
     n_jobs = threads_for(scan_nanoseconds(queries.n, set.n, queries.bytes), n_jobs);
+    const bool ascending = ascends(set, queries.n);
     // The hits of a batch of queries, kept per thread, are held to about 64 MB.
     const std::size_t batch =
         std::max<std::size_t>((std::size_t{1} << 26) / (Counted::bytes(k) * static_cast<std::size_t>(n_jobs)), group);
     in_batches(kernels, queries, batch, [&](std::size_t start, const Queries& part) {
         const Asked asked(kernels, part, set);
-        const Counted none(k, 8 * queries.bytes, !set.ids);
+        const Counted none(k, 8 * queries.bytes, ascending);
         // Few rows are laid out in less time than two threads take to find, and to join, nearest ones of each query.
         const bool apart = part.n > asked.unit && set.n * queries.bytes < row_bytes_per_query * part.n;
         std::vector<std::vector<Counted>> found(apart ? 1 : static_cast<std::size_t>(n_jobs),

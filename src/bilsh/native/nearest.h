@@ -76,6 +76,7 @@ public:
         for (++total_; total_ - counts_[last_] >= k_;) total_ -= counts_[last_--];
     }
     void push_all(const Counted& other) {
+        ascending_ = false;  // from here on
         for (std::size_t i = 0; i < other.n_; ++i) push(other.hits_[i].distance, other.hits_[i].id);
     }
 
@@ -85,13 +86,26 @@ public:
         const std::size_t first = ascending_ && shift_ == 0 ? last_ : (last_ + 1) << shift_;
         return static_cast<std::int32_t>(first) - 1;
     }
+    // Nothing enters any more.
     const std::vector<Hit>& sorted() {
         hits_.resize(n_);
-        const auto end = hits_.begin() + static_cast<std::ptrdiff_t>(std::min(k_, n_));
-        if (end != hits_.end()) std::nth_element(hits_.begin(), end, hits_.end());
-        std::sort(hits_.begin(), end);
-        hits_.erase(end, hits_.end());
-        n_ = hits_.size();
+        if (std::is_sorted(hits_.begin(), hits_.end())) {
+            hits_.resize(std::min(k_, n_));
+        } else {
+            // How many there are of each distance says where they go; of equal ones the first came first, mostly.
+            counts_.resize(last_ + 2);
+            counts_[last_ + 1] = 0;
+            std::uint32_t before = 0;
+            for (std::uint32_t& count : counts_) std::swap(before, count), before += count;
+            std::vector<Hit> ordered(n_);
+            for (const Hit& hit : hits_)
+                ordered[counts_[std::min(static_cast<std::size_t>(hit.distance) >> shift_, last_ + 1)]++] = hit;
+            ordered.resize(total_);
+            if (!std::is_sorted(ordered.begin(), ordered.end())) std::sort(ordered.begin(), ordered.end());
+            ordered.resize(std::min(k_, total_));
+            hits_.swap(ordered);
+        }
+        n_ = total_ = hits_.size();
         return hits_;
     }
 
@@ -110,9 +124,21 @@ private:
         }
         n_ = kept;
         if (n_ < k_ + k_ / 2 + 32) return;
-        std::nth_element(hits_.begin(), hits_.begin() + static_cast<std::ptrdiff_t>(k_),
-                         hits_.begin() + static_cast<std::ptrdiff_t>(n_));
-        counts_[last_] -= static_cast<std::uint32_t>(n_ - k_);  // many share the last place: it alone is left by some
+        // Many share the last place: it alone is left by some.
+        const std::size_t stay = counts_[last_] - (n_ - k_);
+        if (ascending_ && shift_ == 0) {
+            std::size_t seen = kept = 0;
+            for (std::size_t i = 0; i < n_; ++i) {
+                const bool is_last = static_cast<std::size_t>(hits_[i].distance) == last_;
+                hits_[kept] = hits_[i];
+                kept += !is_last || seen < stay;
+                seen += is_last;
+            }
+        } else {
+            std::nth_element(hits_.begin(), hits_.begin() + static_cast<std::ptrdiff_t>(k_),
+                             hits_.begin() + static_cast<std::ptrdiff_t>(n_));
+        }
+        counts_[last_] = static_cast<std::uint32_t>(stay);
         n_ = total_ = k_;
     }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from bilsh.errors import InvalidInputError, optional
 from bilsh.estimates.euclidean import DistanceEstimate, DistanceEvidence
 from bilsh.estimates.evidence import Evidence
 from bilsh.estimates.intervals import Estimate
+from bilsh.forks import cached_property
 from bilsh.search.promise import Promise
 from bilsh.types import Floats
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from bilsh.errors import CorruptStoreError, InvalidInputError
 from bilsh.estimates.evidence import Samples
+from bilsh.forks import Lock
 from bilsh.store.arranging import FEWEST, Arranging, Recall
 from bilsh.store.calibration import Intervals, read_intervals, write_intervals
 from bilsh.store.care import Care
@@ -37,13 +37,21 @@ class Calibrated:
     recall: Recall | None
 
 
+@dataclass(slots=True)
+class Measured:
+    """What the file held when it was first asked for, and what is wrong with it; None before.
+
+    A refresh begins another: who still fills this one spoils nothing.
+    """
+
+    found: tuple[Intervals | None, str | None] | None = None
+
+
 class Calibrating(Care, Arranging):
     """What a store knows of itself by measurement."""
 
-    _measured: tuple[Intervals | None, str | None] | None = None
-    """What the file held when it was first asked for, and what is wrong with it; None before."""
-
-    _calibrating: threading.Lock
+    _measured: Measured
+    _calibrating: Lock
 
     @abstractmethod
     def _writing(self) -> Writer:
@@ -104,19 +112,21 @@ class Calibrating(Care, Arranging):
         made = measure(self._view(), now, asked, rng)
         with self._calibrating:
             write_intervals(self._place, now.manifest.fingerprint, made)
-            self._measured = made, None
+            self._measured = Measured((made, None))
         return made
 
-    def _samples(self) -> Samples | None:
-        """What intervals of hits rest on where that was measured here."""
-        if self._measured is None:
+    def _samples(self, now: Snapshot, measured: Measured) -> Samples | None:
+        """What intervals of hits in a version rest on where that was measured here."""
+        found = measured.found
+        if found is None:
             try:
-                self._measured = read_intervals(self._place, self._now.manifest.fingerprint), None
+                found = read_intervals(self._place, now.manifest.fingerprint), None
             except CorruptStoreError as error:
-                self._measured = None, f"intervals are as told at fit: {error}"
-        intervals, problem = self._measured
+                found = None, f"intervals are as told at fit: {error}"
+            measured.found = found
+        intervals, problem = found
         if intervals is not None:
-            return intervals.samples(self._now.n_alive)
+            return intervals.samples(now.n_alive)
         if problem is not None:
             fitted = Samples.of(self.coder)
             return Samples(fitted.by_distance, fitted.by_score, (problem,))

@@ -18,7 +18,15 @@ from bilsh.store.ids import hash_keys
 from bilsh.store.manifest import manifest_name
 from bilsh.store.recipe import recipe_in
 from bilsh.store.segment import Segment, windows
-from bilsh.store.snapshot import Snapshot, load, open_snapshot, read_hint, read_manifest, versions_among
+from bilsh.store.snapshot import (
+    Snapshot,
+    load,
+    missing,
+    open_snapshot,
+    read_hint,
+    read_manifest,
+    versions_among,
+)
 from bilsh.store.trials import read_trial
 from bilsh.store.writer import Writer
 from bilsh.validation import check_positive
@@ -81,9 +89,18 @@ def scrub(directory: Directory, snapshot: Snapshot, rate: float | None, stop: Ev
                 ahead = done / (rate or 1.0) - (time.monotonic() - start)
             if stop and stop.is_set():
                 return Verification(snapshot.version, len(files), done, False)
-    if snapshot.manifest.log and snapshot.manifest.version in versions_among(directory.list()):
-        load(directory, snapshot.manifest, use_map=False, known=snapshot)
+    if snapshot.manifest.log and _is_there(directory, snapshot):
+        try:
+            load(directory, snapshot.manifest, use_map=False, known=snapshot)
+        except FileNotFoundError:
+            if _is_there(directory, snapshot):  # else a writer has removed both, the manifest first
+                raise missing(snapshot.manifest.log.file) from None
     return Verification(snapshot.version, len(files), done, True)
+
+
+def _is_there(directory: Directory, snapshot: Snapshot) -> bool:
+    """Whether the manifest of an open version is still kept."""
+    return snapshot.manifest.version in versions_among(directory.list())
 
 
 def versions(directory: Directory) -> list[Version]:

@@ -340,12 +340,13 @@ class SectionFile:
         return self._maps[name]
 
     def _expected(self) -> NDArray[np.uint32]:
-        if self._crcs is None:
+        crcs = self._crcs  # a thread that checks all anew may take them away at any moment
+        if crcs is None:
             table = self._file.read_at(self._end, 4 * self._n_blocks)
             if len(table) != 4 * self._n_blocks or zlib.crc32(table) != self._table_crc:
                 raise self.corrupt("table of checksums is damaged")
-            self._crcs = np.frombuffer(table, dtype="<u4")
-        return self._crcs
+            crcs = self._crcs = np.frombuffer(table, dtype="<u4")
+        return crcs
 
     def _block_length(self, block: int) -> int:
         return int(min(BLOCK, self._end - HEADER - block * BLOCK))

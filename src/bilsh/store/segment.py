@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.forks import cached_property
 from bilsh.search.cells import Cells
 from bilsh.store.ids import Names, as_strings
 from bilsh.store.manifest import SegmentRef

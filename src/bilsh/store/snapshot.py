@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import CorruptStoreError, DataNotFoundError
+from bilsh.errors import CorruptStoreError, DataNotFoundError, IncompatibleCodesError
+from bilsh.forks import cached_property
 from bilsh.store.files import CLAIM_AT, Directory, Disk
 from bilsh.store.ids import Names
 from bilsh.store.log import Log, read_log
@@ -220,7 +220,7 @@ def open_snapshot(
         number = directory.newest() if version is None else _newest_up_to(directory, version)
         if not number and not noted.version:
             refuse_nothing(directory)
-            raise _missing(manifest_name(0)) if version is None else _not_kept(version)
+            raise missing(manifest_name(0)) if version is None else _not_kept(version)
         try:
             if number < noted.manifest:
                 raise FileNotFoundError(2, "missing", manifest_name(noted.manifest))
@@ -229,9 +229,13 @@ def open_snapshot(
             if number == before:
                 behind += 1
             if version is not None or behind > 2:
-                raise _missing(str(error.filename).rsplit("/", 1)[-1]) from None
+                raise missing(str(error.filename).rsplit("/", 1)[-1]) from None
             before = number
             continue
+        if known and known.manifest.fingerprint != snapshot.manifest.fingerprint:
+            raise IncompatibleCodesError(
+                f"{directory.path} holds another store by now: its codes were made by another encoder. Open it anew."
+            )
         found = snapshot.version
         if version is not None and found != version:
             raise _not_kept(version)
@@ -244,7 +248,7 @@ def open_snapshot(
                 f"{what} is damaged or missing: version {noted.version} was stored, version {found} is found. "
                 "See Store.versions and Store.repair."
             )
-    raise _missing(manifest_name(number))
+    raise missing(manifest_name(number))
 
 
 def _newest_up_to(directory: Directory, version: int) -> int:
@@ -256,7 +260,8 @@ def _not_kept(version: int) -> DataNotFoundError:
     return DataNotFoundError(f"version {version} is not kept. Store.versions tells which are.")
 
 
-def _missing(what: str) -> CorruptStoreError:
+def missing(what: str) -> CorruptStoreError:
+    """Make the error of a file that a version needs and does not have."""
     return CorruptStoreError(f"{what} is missing. See Store.versions and Store.repair.")
 
 

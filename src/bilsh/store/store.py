@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.foreign import BitPacking
 from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError, InvalidTypeError
+from bilsh.forks import Lock
 from bilsh.search.scan import Memory
 from bilsh.store import space
-from bilsh.store.calibrating import Calibrating
+from bilsh.store.calibrating import Calibrating, Measured
 from bilsh.store.change import Change
 from bilsh.store.creation import coder_for, first_version, refuse_contents
 from bilsh.store.files import Directory, Disk
@@ -63,8 +64,9 @@ class Store(Calibrating):
         self._encoder: Encoder | None = None
         self._coder: Coder | None = None
         self._memory = Memory()
-        self._changing, self._changer = threading.Lock(), 0
-        self._refreshing, self._calibrating = threading.Lock(), threading.Lock()
+        self._measured = Measured()
+        self._changing, self._changer = Lock(), (0, 0)
+        self._refreshing, self._calibrating = Lock(), Lock()
 
     @classmethod
     def create(
@@ -172,10 +174,12 @@ class Store(Calibrating):
         return cls(disk, directory, snapshot, writer, mmap, recheck)
 
     def close(self) -> None:
-        """Release the lock and the files; arrays handed out stay valid."""
-        if self._writer:
-            self._writer.close()
-        self._writer = self._snapshot = self._directory = None
+        """Release the lock and the files, after a change of another thread; arrays handed out stay valid."""
+        self._refuse_within()
+        with self._changing:
+            if self._writer:
+                self._writer.close()
+            self._writer = self._snapshot = self._directory = None
 
     def __reduce__(self) -> Any:
         """Readers travel between processes as their path and version; a writer stays where it is."""
@@ -227,7 +231,7 @@ class Store(Calibrating):
             with self._refreshing:
                 now = self._now
                 self._snapshot = open_snapshot(self._place, version=None, use_map=self._use_map, known=now)
-                self._measured = None
+                self._measured = Measured()
 
     def add(self, X: Any, ids: Any = None, *, metadata: Any = None, n_jobs: int | None = None) -> int:
         """Encode items and add them; durable when it returns.
@@ -336,7 +340,8 @@ class Store(Calibrating):
             return Salvage(len(store), names, finds.skipped)
 
     def _view(self) -> StoreView:
-        return StoreView.of(self._now, self.coder, self._memory, self._use_map, self._samples())
+        now, measured = self._now, self._measured
+        return StoreView.of(now, self.coder, self._memory, self._use_map, self._samples(now, measured))
 
     def _insert(self, batches: Iterator[Rows], *, overwrite: bool) -> int:
         count = 0
@@ -363,15 +368,11 @@ class Store(Calibrating):
     @contextmanager
     def _change(self, kind: type[Change] = Change) -> Iterator[Change]:
         """Commit a change when the block ends well, and see it from then on; else leave no trace."""
-        if self._changer == threading.get_ident():
-            raise InvalidInputError(
-                "a change of this store is going on in this thread: it cannot be changed from within the iterator "
-                "that feeds it. Finish one change before the next."
-            )
+        self._refuse_within()
         writer = self._writing()
         with self._changing:
             now = self._now
-            self._changer = threading.get_ident()
+            self._changer = os.getpid(), threading.get_ident()
             try:
                 writer.begin()
                 change = kind(writer, now, self._use_map)
@@ -383,7 +384,15 @@ class Store(Calibrating):
                     writer.abandon(error)
                     raise
             finally:
-                self._changer = 0
+                self._changer = 0, 0
+
+    def _refuse_within(self) -> None:
+        """Refuse what cannot happen in the middle of a change."""
+        if self._changer == (os.getpid(), threading.get_ident()):
+            raise InvalidInputError(
+                "a change of this store is going on in this thread: it cannot be changed or closed from within the "
+                "iterator that feeds it. Finish one change before the next."
+            )
 
 
 def _reopened(kind: type[Store], path: Path, version: int, use_map: bool) -> Store:

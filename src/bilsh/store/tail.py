@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh.forks import cached_property
 from bilsh.store.files import Bytes, Directory, NewFile, OpenFile
 from bilsh.store.ids import Names
 from bilsh.store.log import Log

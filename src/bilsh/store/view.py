@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from bilsh.encoders.coder import Coder
 from bilsh.encoders.file import kind_of
 from bilsh.encoders.foreign import ForeignCoder
 from bilsh.errors import CorruptEncoderError, InvalidInputError
+from bilsh.forks import cached_property
 from bilsh.store.files import Directory
 from bilsh.store.ids import as_names
 from bilsh.store.items import Items, pick, walk
