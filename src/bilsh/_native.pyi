@@ -408,6 +408,7 @@ class TransformPlan:
         add_step: float,
         share: float,
         n_bytes: int,
+        absolute: bool = False,
     ) -> None: ...
     def encode(
         self,

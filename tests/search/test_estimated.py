@@ -35,7 +35,7 @@ def plain_estimates(encoder, queries, codes):
     centres = t.centres[codes[:, 0]].astype(np.float64)
     moved = encoder.inverse_transform(codes).reshape(len(codes), -1) - centres
     scales = t.scales.astype(np.float64)[codes[:, 1]]
-    add = scales**2 * (t.add_least + t.add_step * codes[:, 2].astype(np.float64))
+    add = (t.add_least + t.add_step * codes[:, 2].astype(np.float64)) * (1.0 if t.absolute else scales**2)
     found = []
     for query in queries.reshape(len(queries), -1).astype(np.float64):
         found.append(
@@ -164,6 +164,16 @@ def test_hits_tell_distances_with_bounds_and_intervals(made, digits):
     assert (told.value <= told.interval[..., 1]).all()
     wide = hits.estimate(of="distance", confidence=0.99).interval
     assert (np.diff(wide) >= np.diff(told.interval) - 1e-9).all()
+
+
+def test_a_wanted_recall_is_met_by_reading_everything_and_that_is_told(made, digits):
+    encoder, _, codes = made
+    index = bilsh.Index(codes, encoder)
+    asked = index.search(digits[:3], k=5, recall=0.9)
+    assert (asked.ids == index.search(digits[:3], k=5).ids).all()
+    assert "reading every item" in " ".join(asked.explain().notes)
+    assert sum(stage.items for stage in asked.explain().stages) == 3 * len(codes)
+    assert not any("reading every item" in note for note in index.search(digits[:3], k=5).explain().notes)
 
 
 def test_unit_vectors_tell_cosines():

@@ -19,7 +19,7 @@ def test_hits_nearer_and_farther_than_all_sampled_ones_are_covered():
     """95 % intervals of 4,000 each cover .9 to .99: bins at the ends know hits that look nearer than they are."""
     rng = np.random.default_rng(0)
     ratios, cosines, _ = errors_apart(rng, 4000, 2.0, 6.0)
-    table = AngleTable.of(ratios, cosines)
+    table = AngleTable.of(ratios, cosines, 1_000)
     for near, far in ((1.3, 1.6), (3.0, 4.0), (8.0, 12.0)):
         distance, _, true = errors_apart(rng, 4000, near, far)
         least, most = (
@@ -29,6 +29,14 @@ def test_hits_nearer_and_farther_than_all_sampled_ones_are_covered():
 
 
 def test_no_distance_and_no_error_have_cosines():
-    table = AngleTable.of(np.linspace(1, 2, 500), np.linspace(0.9, 0.4, 500))
+    table = AngleTable.of(np.linspace(1, 2, 500), np.linspace(0.9, 0.4, 500), 1_000)
     found = table.cosine(np.array([0.0, np.inf]), 0.5)
     assert (np.abs(found) <= 1).all()
+
+
+def test_tails_narrow_among_more_items_than_were_sampled():
+    table = AngleTable.of(np.linspace(1, 2, 500), np.linspace(0.9, 0.4, 500), 1_000)
+    assert table.tail(0.025, 500) == table.tail(0.025, 1_000) == 0.025
+    assert np.isclose(table.tail(0.025, 16_000), 0.0125)
+    # Files of before did not keep the number.
+    assert AngleTable.from_array(table.to_array()).tail(0.025, 16_000) == 0.025

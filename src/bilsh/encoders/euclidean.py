@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import MethodType
 from typing import Any, Self
 
@@ -11,7 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bilsh import _native
 from bilsh.codes import as_codes
+from bilsh.encoders import copies
 from bilsh.encoders.base import Encoder, seed_sequence
+from bilsh.encoders.coder import AngleCoder
+from bilsh.encoders.estimators import AngleEncoder
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.encoders.fitting import Sample, fitted_transform, with_angles
 from bilsh.encoders.neighbourhood import sample_rows
@@ -48,7 +52,10 @@ class EuclideanEncoder(Encoder):
         Bytes of a code, four of them for centre, scale, correction and error.
     transform : {"auto", "klt", "pca"}, default="auto"
         "klt": rotations from both sides of matrices (vectors are reshaped). "pca": one rotation. "auto": "pca" for
-        vectors of up to 4,096 numbers, and for matrices where it leaves a tenth less distortion; else "klt".
+        vectors of up to 4,096 numbers, and for matrices where it leaves a tenth less distortion; else "klt". Where all
+        items are nearly equidistant (VLAD of photographs) and "centres" is "auto" too, copies of items are planted at
+        fit, and if sign codes find more of them, the codes are those of an :class:`AngleEncoder` of as many bytes
+        and the same random_state. "klt" and "pca" are never overruled.
     centres : int or "auto", default="auto"
         Number of centres, up to 256. "auto": as many of 1, 16 and 64 as recall is worth, on
         rows apart from those that were learned from.
@@ -59,11 +66,13 @@ class EuclideanEncoder(Encoder):
 
     Attributes
     ----------
-    coder_ : EuclideanCoder
+    coder_ : EuclideanCoder or AngleCoder
         What encodes, without scikit-learn around it.
     n_centres_ : int
     transform_ : str
-        The transform in use.
+        The transform in use: "klt", "pca", or "sign" where the codes are those of AngleEncoder.
+    copies_found_ : dict or None
+        Share of planted copies that "learned" and "sign" codes found at fit; None where that was not measured.
     unit_norm_ : bool
         Whether the data at fit had length 1: then hits tell cosines.
 
@@ -87,7 +96,8 @@ class EuclideanEncoder(Encoder):
     (500, 16)
     """
 
-    coder_: EuclideanCoder
+    coder_: EuclideanCoder | AngleCoder
+    copies_found_: dict[str, float] | None = None
 
     def __init__(
         self,
@@ -142,13 +152,34 @@ class EuclideanEncoder(Encoder):
                 feature_names=None if names is None else tuple(names),
                 unit_norm=bool(np.abs(norms - 1).max() < NORM_TOLERANCE),
             )
-            self.coder_ = with_angles(coder, sample)
+            self.coder_, self.copies_found_ = with_angles(coder, sample), None
+            if transform == centres == "auto" and copies.are_all_far(sample):
+                self._choose(self.coder_, X, sample, rng)
         except (_native.NonFiniteError, np.linalg.LinAlgError):
             raise InvalidInputError(
                 "The numbers of X are so large that their squares overflow. Scale the data first, e.g. "
                 "X / np.abs(X).max()."
             ) from None
         return self
+
+    def _choose(self, learned: EuclideanCoder, X: Any, sample: Sample, rng: np.random.Generator) -> None:
+        """Keep learned codes, or take sign codes as long, by which find more copies."""
+        sign = AngleEncoder(8 * learned.n_bytes, random_state=self.random_state, n_jobs=self.n_jobs)
+        names, sign = learned.feature_names, sign.fit(X)
+        found = copies.measured(learned, sign.coder_, sample, rng)
+        self.copies_found_ = {"learned": found.learned, "sign": found.sign}
+        if found.by_signs:
+            self.coder_ = replace(sign.coder_, feature_names=names)
+
+    @property
+    def _learned(self) -> EuclideanCoder:
+        """The coder, where it is a learned one."""
+        if not isinstance(self.coder_, EuclideanCoder):
+            raise InvalidInputError(
+                "this encoder's codes are sign codes, which found more copies at fit (copies_found_) and do not stand "
+                "for descriptors. For learned codes pass transform='klt' or 'pca'."
+            )
+        return self.coder_
 
     def _centres(self) -> int | str:
         if isinstance(self.centres, str):
@@ -168,22 +199,24 @@ class EuclideanEncoder(Encoder):
     @property
     def n_centres_(self) -> int:
         """Number of centres."""
-        return self.coder_.transform.n_centres
+        return self.coder_.transform.n_centres if isinstance(self.coder_, EuclideanCoder) else 1
 
     @property
     def transform_(self) -> str:
         """The transform in use."""
+        if not isinstance(self.coder_, EuclideanCoder):
+            return "sign"
         return "klt" if self.coder_.transform.separable else "pca"
 
     @property
     def unit_norm_(self) -> bool:
         """Whether the data at fit had length 1."""
-        return self.coder_.unit_norm
+        return self._learned.unit_norm
 
     def inverse_transform(self, codes: Any) -> Any:
         """Descriptors (n, ...) that codes stand for: each item is nearer to its own than the code's error."""
         check_is_fitted(self)
-        return self.coder_.decode(as_codes(codes, "codes"))
+        return self._learned.decode(as_codes(codes, "codes"))
 
     def truncated(self, length: int) -> Self:
         """Return the encoder of the first ``length`` bytes; its codes are the prefixes of this one's codes.

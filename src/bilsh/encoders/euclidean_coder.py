@@ -182,15 +182,19 @@ class EuclideanCoder(Coder):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return what a sample told."""
-        arrays = {} if self.angles is None else {"angles_": self.angles.to_array()}
-        return {"unit_norm_": self.unit_norm}, arrays
+        if self.angles is None:
+            return {"unit_norm_": self.unit_norm}, {}
+        told = {"unit_norm_": self.unit_norm, "angle_items_": self.angles.n_items}
+        return told, {"angles_": self.angles.to_array()}
 
     @classmethod
     def restore(
         cls, common: dict[str, Any], fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> EuclideanCoder:
         """Inverse of :meth:`learned`."""
-        angles = AngleTable.from_array(arrays["angles_"]) if "angles_" in arrays else None
+        angles = None
+        if "angles_" in arrays:
+            angles = AngleTable.from_array(arrays["angles_"], int(fitted.get("angle_items_", 0)))
         return cls(**common, angles=angles, unit_norm=bool(fitted["unit_norm_"]))
 
 

@@ -32,6 +32,8 @@ MOST_ROTATED = 4096
 """Dimensions up to which a plain rotation is learned: d^3 operations, and m d numbers to keep."""
 MUCH_BETTER = 0.9
 """A plain rotation of matrices must leave less than this share of a separable one's distortion: it costs more."""
+MUCH_FINER = 0.5
+"""Steps of the added number of items must have less than this share of the error of those at scale 1."""
 PARAMETER_BYTES = 2**25
 """Bound on what centres and frames may take together."""
 ROWS_PER_CENTRE = 100
@@ -196,10 +198,14 @@ class Errors:
         squares = np.square(np.where(self.scales > 0, self.scales, 1.0))
         return self.squares + np.where(self.scales > 0, share * self.errors / squares, 0.0)
 
+    def added_to_items(self, share: float) -> Floats:
+        """What is added (n,) to the estimates of the items themselves."""
+        return np.square(self.scales) * self.squares + share * self.errors
+
     def recall(self, share: float, near: NDArray[np.bool_]) -> float:
         """Recall of the true neighbours, which `near` (q, n) marks."""
         k = int(near[0].sum())
-        found = self.estimates + np.float32(np.square(self.scales) * self.added(share))
+        found = self.estimates + np.float32(self.added_to_items(share))
         best = np.argpartition(found, k - 1, axis=1)[:, :k]
         return float(np.take_along_axis(near, best, axis=1).mean())
 
@@ -279,9 +285,7 @@ def assembled(
     # Of scales half the smallest to twice the largest; of the rest a tenth more than was seen, to either side.
     high = max(2 * float(seen.scales.max(initial=0.0)), SMALLEST)
     low = max(float(np.min(seen.scales, where=seen.scales > 0, initial=high)) / 2, high / SCALE_RANGE)
-    added = seen.added(share)
-    ends = np.array([added.min(initial=np.inf), added.max(initial=-np.inf)]) if len(added) else np.zeros(2)
-    least, most = ends + np.array([-0.1, 0.1]) * max(ends[1] - ends[0], 1e-3)
+    least, step, absolute = steps_of_added(seen, share)
     used = [cell.bits.used for cell in cells]
     frames: dict[str, Any] = dict.fromkeys(("left", "right", "pairs", "basis"))
     if shape is None:
@@ -303,11 +307,37 @@ def assembled(
         scales=np.append(0.0, np.geomspace(low, high, LEVELS - 1)).astype(np.float32),
         errors=np.geomspace(typical / ERROR_RANGE, typical * ERROR_RANGE, LEVELS - 1).astype(np.float32),
         stretches=stretches_of(np.concatenate(depths)),
-        add_least=float(np.float32(least)),
-        add_step=float(np.float32((most - least) / (LEVELS - 1))),
+        add_least=least,
+        add_step=step,
         share=share,
         n_bytes=n_bytes,
+        absolute=absolute,
     )
+
+
+def steps_of_added(seen: Errors, share: float) -> tuple[float, float, bool]:
+    """Beginning and width of the steps of the added number, and whether it is absolute.
+
+    Items of many lengths and one shape have the same number at scale 1. Where codes hold little of items, though, one
+    item whose scale is small makes its number large, and the steps wider than what tells neighbours apart; the number
+    of the item itself stays near the square of its length.
+    """
+    found = []
+    own = seen.added_to_items(share)
+    largest = float(np.abs(own).max(initial=0.0))
+    # Numbers of items lie so close together that new ones may well fall beside them; there is room to spare.
+    for added, weights, size, more in (
+        (seen.added(share), np.square(seen.scales), 1.0, 0.1),
+        (own, np.ones_like(own), largest, 1.0),
+    ):
+        ends = np.array([added.min(), added.max()]) if len(added) else np.zeros(2)
+        width = max(ends[1] - ends[0], 1e-3 * size, SMALLEST)
+        least, most = ends + np.array([-more, more]) * width
+        step = float(np.float32((most - least) / (LEVELS - 1)))
+        off = step * float(np.sqrt(np.square(weights).mean())) if len(added) else 0.0
+        found.append((float(np.float32(least)), step, off))
+    absolute = found[1][2] < MUCH_FINER * found[0][2]
+    return (*found[absolute][:2], absolute)
 
 
 def with_angles(coder: EuclideanCoder, sample: Sample) -> EuclideanCoder:
@@ -332,5 +362,5 @@ def with_angles(coder: EuclideanCoder, sample: Sample) -> EuclideanCoder:
         true[here] = np.sqrt(np.square(asked - every[hits]).sum(axis=2)).ravel()
     error = coder.errors(chosen)
     with np.errstate(divide="ignore", invalid="ignore"):
-        table = AngleTable.of(distance / error, cosine_at(distance, error, true))
+        table = AngleTable.of(distance / error, cosine_at(distance, error, true), len(codes))
     return replace(coder, angles=table)

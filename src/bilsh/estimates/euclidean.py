@@ -67,6 +67,8 @@ class DistanceEvidence:
         Largest distance between each query and the item that it stands for, where queries are codes themselves.
     ranked : bool
         Whether the hits stand in the order of their estimates; they do not after re-ranking.
+    n_items : int
+        Items among which the hits were found.
     """
 
     coder: EuclideanCoder
@@ -74,6 +76,7 @@ class DistanceEvidence:
     codes: Codes
     own_errors: Floats | None = None
     ranked: bool = True
+    n_items: int = 0
 
     @property
     def quantity(self) -> str:
@@ -116,7 +119,7 @@ class DistanceEvidence:
         bound = np.stack([np.maximum(distance - error, 0.0), distance + error], axis=-1)
         interval = bound
         if table is not None:
-            e = np.where(known, error, 0.0)
+            e, tail = np.where(known, error, 0.0), table.tail(tail, self.n_items)
             with np.errstate(divide="ignore"):
                 ratios = np.where(e > 0, distance / np.where(e > 0, e, 1.0), np.inf)
             middle, far, near = (

@@ -25,7 +25,7 @@ bilsh::CodeSet codes_of(const bilsh::TransformPlan& plan, const Slabs& slabs, co
 void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, const Frames& frames,
                         In<float, 2> centres, In<int32_t, 2> coordinates, In<float, 1> steps, In<int32_t, 1> depths,
                         In<float, 1> scales, In<float, 1> errors, In<float, 1> stretches, double add_least,
-                        double add_step, double share, std::size_t n_bytes) {
+                        double add_step, double share, std::size_t n_bytes, bool absolute) {
     bilsh::TransformParts parts{centres.shape(0),
                                 centres.shape(1),
                                 coordinates.shape(1),
@@ -41,7 +41,8 @@ void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, 
                                 {stretches.data(), stretches.data() + stretches.shape(0)},
                                 static_cast<float>(add_least),
                                 static_cast<float>(add_step),
-                                static_cast<float>(share)};
+                                static_cast<float>(share),
+                                absolute};
     require(parts.n_centres >= 1 && parts.n_centres <= bilsh::most_centres, "there must be from 1 to 256 centres");
     require(frames.size() == parts.n_centres && coordinates.shape(0) == parts.n_centres &&
                 nearest.bits().size() == parts.n_centres,
@@ -128,7 +129,7 @@ void bind_transform(nb::module_& m) {
              nb::arg("frames"), nb::arg("centres").noconvert(), nb::arg("coordinates").noconvert(),
              nb::arg("steps").noconvert(), nb::arg("depths").noconvert(), nb::arg("scales").noconvert(),
              nb::arg("errors").noconvert(), nb::arg("stretches").noconvert(), nb::arg("add_least"), nb::arg("add_step"),
-             nb::arg("share"), nb::arg("n_bytes"))
+             nb::arg("share"), nb::arg("n_bytes"), nb::arg("absolute") = false)
         .def("encode", &encode, nb::arg("X").noconvert(), nb::arg("n_jobs") = 1, "Codes (n, n_bytes).")
         .def("top_k", &top_k, nb::arg("Q").noconvert(), nb::arg("slabs").noconvert(), nb::arg("k"),
              nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,

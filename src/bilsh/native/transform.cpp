@@ -33,7 +33,8 @@ TransformPlan::TransformPlan(const TransformParts& parts)
       bit_(parts.n_centres * parts.bits),
       add_least_(parts.add_least),
       add_step_(parts.add_step),
-      share_(parts.share) {
+      share_(parts.share),
+      absolute_(parts.absolute) {
     for (const Plan* frame : frames_) {
         first_.push_back(steps_.size());
         steps_.resize(steps_.size() + frame->bits().size());
@@ -86,10 +87,12 @@ void TransformPlan::quantize(const float* x, const float* values, std::size_t ce
         const double scale = double{scales_[level]}, off = scale - wanted;
         const double inside = now.inside - 2.0 * scale * now.product + scale * scale * now.squares;
         const double error = std::max(inside, 0.0) + std::max(from_centre - now.inside, 0.0);
-        const double rest = scale > 0.0 ? double{share_} * error / (scale * scale) : 0.0;
-        const double steps = (now.squares + rest - double{add_least_}) / double{add_step_};
+        const double square = scale * scale;
+        const double rest = scale > 0.0 ? double{share_} * error / square : 0.0;
+        const double number = absolute_ ? square * now.squares + double{share_} * error : now.squares + rest;
+        const double steps = (number - double{add_least_}) / double{add_step_};
         const double add = std::rint(std::clamp(std::isfinite(steps) ? steps : 255.0, 0.0, 255.0));
-        const double missed = scale * scale * double{add_step_} * (add - steps);
+        const double missed = (absolute_ ? 1.0 : square) * double{add_step_} * (add - steps);
         const double loss = error + along * off * off * now.squares + added * missed * missed / from_centre;
         if (kept.tried && !(loss < kept.loss)) return;
         kept = {true, loss, error, level, static_cast<std::uint8_t>(add)};
@@ -174,7 +177,8 @@ void TransformPlan::encode(const float* x, std::size_t n, std::uint8_t* codes, s
 
 bool TransformPlan::read_headers(const std::uint8_t* rows, std::size_t stride, std::size_t n, float* scale,
                                  float* add) const {
-    return kernels().transforms.read_headers(rows, stride, n, scales_.data(), add_least_, add_step_, scale, add);
+    return kernels().transforms.read_headers(rows, stride, n, scales_.data(), add_least_, add_step_, absolute_, scale,
+                                             add);
 }
 
 QueryWeights TransformPlan::weights(const float* q, std::size_t n, std::atomic<bool>* nonfinite, int n_jobs) const {

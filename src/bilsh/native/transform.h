@@ -4,7 +4,8 @@
 // A code, byte by byte:
 //   0      the centre
 //   1      t: the scale scales[t]; scales[0] is 0
-//   2      add: |r|^2 + share * |x - x_hat|^2 / scale^2 is about add_least + add_step * add
+//   2      add: |r|^2 + share * |x - x_hat|^2 / scale^2 is about add_least + add_step * add; where the added number
+//          is absolute, scale^2 times that is
 //   3      e: the error |x - x_hat| is at most errors[e]; the last value stands for all that is larger
 //   4 ..   bits in the order of their worth, the j-th in bit j % 8 of byte 4 + j / 8
 // A coordinate is divided by the length |x - centre| of its item, v = (1 / length) * coordinate. Where all bits of a v
@@ -13,7 +14,7 @@
 // scale * r, with the scale that errs least. Other lengths than its own are tried for an item, scales next to
 // length / stretch for each of some stretches; the r is kept by which estimates vary least. The squared distance of a
 // query with coordinates q from an item is estimated by |q - centre|^2 + scale (scale * (add_least + add_step * add) -
-// 2 <q, r>).
+// 2 <q, r>), or by |q - centre|^2 - 2 scale <q, r> + add_least + add_step * add.
 //
 // Every number comes from chains of operations in a fixed order, so codes do not depend on machine, batch or threads.
 #pragma once
@@ -45,6 +46,7 @@ struct TransformParts {
     const float* errors;              // (error_levels - 1,), ascending
     std::vector<float> stretches;     // of items, tried beside none
     float add_least, add_step, share;
+    bool absolute;  // the added number is that of the item, else of an item of scale 1
 };
 
 // What a batch of queries is compared by: far + scale * (bias + the weights of the set bits + scale * add).
@@ -67,7 +69,8 @@ public:
     std::size_t n_centres() const { return frames_.size(); }
     float scale(std::uint8_t level) const { return scales_[level]; }
     float add(std::uint8_t level) const { return add_least_ + add_step_ * static_cast<float>(level); }
-    // scale[i], and scale[i]^2 times what is added, of n headers; true if all name the same centre.
+    bool absolute() const { return absolute_; }
+    // scale[i], and what is added to the item's estimates, of n headers; true if all name the same centre.
     bool read_headers(const std::uint8_t* rows, std::size_t stride, std::size_t n, float* scale, float* add) const;
 
     void encode(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite, int n_jobs) const;
@@ -101,6 +104,7 @@ private:
     std::vector<std::int32_t> depths_;
     std::vector<Bit> bit_;  // (n_centres, whole_bits)
     float add_least_, add_step_, share_;
+    bool absolute_;
 };
 
 }  // namespace bilsh

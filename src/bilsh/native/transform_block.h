@@ -144,7 +144,7 @@ private:
     std::vector<Run> runs_;
     std::vector<std::uint8_t> centre_;
     std::vector<std::uint32_t> order_, next_;
-    std::vector<float> scale_, add_, told_;  // add: scale^2 times what is added
+    std::vector<float> scale_, add_, told_;  // add: what is added to estimates
     std::vector<std::vector<std::uint8_t>> copies_;
 };
 

@@ -21,7 +21,7 @@ inline uint32_t load_word(const uint8_t* row, size_t n) {
 }
 
 bool read_headers(const uint8_t* rows, size_t stride, size_t n, const float* scales, float add_least, float add_step,
-                  float* scale, float* add) {
+                  bool absolute, float* scale, float* add) {
     uint32_t differs = 0;
     const uint32_t first = n == 0 ? 0 : load_word(rows, 4);
     for (size_t i = 0; i < n; ++i, rows += stride) {
@@ -30,7 +30,10 @@ bool read_headers(const uint8_t* rows, size_t stride, size_t n, const float* sca
         scale[i] = scales[header >> 8 & 255];
         add[i] = static_cast<float>(static_cast<int32_t>(header >> 16 & 255));
     }
-    for (size_t i = 0; i < n; ++i) add[i] = scale[i] * scale[i] * (add_least + add_step * add[i]);
+    if (absolute)
+        for (size_t i = 0; i < n; ++i) add[i] = add_least + add_step * add[i];
+    else
+        for (size_t i = 0; i < n; ++i) add[i] = scale[i] * scale[i] * (add_least + add_step * add[i]);
     return (differs & 255) == 0;
 }
 

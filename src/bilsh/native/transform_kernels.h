@@ -23,10 +23,10 @@ struct Ranking {
 };
 
 struct TransformKernels {
-    // What headers at rows + i * stride say: scale[i] = scales[byte 1], add[i] = scale[i]^2 * (add_least + add_step *
-    // byte 2). True if all name the same centre.
+    // What headers at rows + i * stride say: scale[i] = scales[byte 1], add[i] = add_least + add_step * byte 2, times
+    // scale[i]^2 unless it is absolute. True if all name the same centre.
     bool (*read_headers)(const std::uint8_t* rows, std::size_t stride, std::size_t n, const float* scales,
-                         float add_least, float add_step, float* scale, float* add);
+                         float add_least, float add_step, bool absolute, float* scale, float* add);
     // lane[r % bit_lanes] += the weights of the set bits r of one row, ascending.
     void (*add_real_weights)(const std::uint8_t* row, std::size_t n_bytes, const float* weights, float* lane);
     // keys[i]: an integer that grows with the bound of row i, see key_of in score_tables.h.

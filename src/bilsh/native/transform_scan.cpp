@@ -44,7 +44,7 @@ public:
         for (std::size_t r = 0; r < n_bits; ++r) sum += std::fabs(double{own[r]});
         const double scale = double{plan.scale(scale_levels - 1)};
         const double add = std::max(std::fabs(double{plan.add(0)}), std::fabs(double{plan.add(255)}));
-        const double size = double{from.far[at]} + scale * (sum + scale * add);
+        const double size = double{from.far[at]} + scale * sum + (plan.absolute() ? add : scale * scale * add);
         const double additions = 32.0 + static_cast<double>(from.stride / bit_lanes);
         const double rounding = 2.0 * additions * 0x1p-24 / (1.0 - additions * 0x1p-24);
         ranking_ = {static_cast<float>(double{from.far[at]} - rounding * size),
@@ -106,8 +106,8 @@ public:
         for (std::size_t half = bit_lanes / 2; half > 0; half /= 2)
             for (std::size_t l = 0; l < half; ++l) lane[l] += lane[l + half];
         const std::size_t at = query * weights_.n_centres + centre;
-        const float scale = header.scale(plan_);
-        return weights_.far[at] + scale * ((lane[0] + weights_.bias[at]) + scale * header.add(plan_));
+        const float scale = header.scale(plan_), add = header.add(plan_), sum = lane[0] + weights_.bias[at];
+        return weights_.far[at] + (plan_.absolute() ? scale * sum + add : scale * (sum + scale * add));
     }
 
 private:

@@ -55,6 +55,8 @@ class TransformMap(LinearMap):
         Beginning and width of the steps of the added number |r|^2 + share |x - x_hat|^2 / scale^2.
     n_bytes : int
         Bytes of a code that are kept; fewer than all for prefixes.
+    absolute : bool
+        Whether the added number is scale^2 times that: of the item as it is, not of an item of scale 1.
     """
 
     kind: ClassVar[str] = "transform"
@@ -75,6 +77,7 @@ class TransformMap(LinearMap):
     add_step: float
     share: float
     n_bytes: int
+    absolute: bool = False
 
     @property
     def n_outputs(self) -> int:
@@ -153,6 +156,7 @@ class TransformMap(LinearMap):
             self.add_step,
             self.share,
             self.n_bytes,
+            self.absolute,
         )
 
     def take(self, n_outputs: int) -> Self:
@@ -180,12 +184,14 @@ class TransformMap(LinearMap):
 
     def settings(self) -> dict[str, Any]:
         """Return the steps of the added number, and the bytes of a code."""
-        return {
+        found: dict[str, Any] = {
             "add_least": self.add_least,
             "add_step": self.add_step,
             "share": self.share,
             "n_bytes": self.n_bytes,
         }
+        # Files and fingerprints of before have no such setting.
+        return {**found, "absolute": True} if self.absolute else found
 
     @classmethod
     def restore(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
@@ -203,6 +209,7 @@ class TransformMap(LinearMap):
             add_step=float(settings["add_step"]),
             share=float(settings["share"]),
             n_bytes=int(settings["n_bytes"]),
+            absolute=bool(settings.get("absolute", False)),
         )
         if made.counts.ndim != 1 or len(made.counts) != len(made.centres) or made.counts.min(initial=1) < 1:
             raise ValueError("every centre needs its number of coordinates")

@@ -21,6 +21,7 @@ from bilsh.search.scan import Found, Ids, Memory, Scan, Segment, Tally, merged
 from bilsh.validation import float32_blocks, is_plain
 
 UNSAMPLED = "intervals are hard bounds: no sample was taken at fit (few data, or a prefix)"
+READS_ALL = "recall= is met by reading every item: learned codes have no cells, so less does not read less"
 BY_CODES = "intervals are hard bounds, for both ends are codes; keep vectors, or ask with descriptors, for narrow ones"
 
 
@@ -96,8 +97,13 @@ def search(
         order, exact = reranked(scan, request, query, ids)
         ids, far = (np.take_along_axis(array, order, axis=1) for array in (ids, far))
     own = coder.errors(query.codes) if len(query.codes) else None
-    evidence = DistanceEvidence(coder, flat, _codes_of(scan, ids, coder.n_bytes), own, not request.reranks)
-    notes = (BY_CODES,) if own is not None else () if coder.angles is not None else (UNSAMPLED,)
+    hits = _codes_of(scan, ids, coder.n_bytes)
+    evidence = DistanceEvidence(coder, flat, hits, own, not request.reranks, scan.n_items)
+    notes: tuple[str, ...] = (
+        (BY_CODES,) if own is not None else () if coder.angles is not None else (UNSAMPLED,)
+    )
+    if request.recall is not None and request.recall < 1:
+        notes += (READS_ALL,)
     reason = "the smallest estimates of all items: integers first, then those that may be among them exactly"
     told = Explanation("asymmetric", reason, len(flat), scan.n_items, scan.tally.work, notes)
     return Neighbors(ids, far, exact, evidence, request.confidence, told)

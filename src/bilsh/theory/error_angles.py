@@ -25,6 +25,13 @@ LEVELS = np.unique(np.round(np.concatenate([LEVELS, 1 - LEVELS]), 6))
 BINS = 8
 FEWEST = 400
 """Hits that a table needs."""
+WIDENING = 0.25
+"""Power of the number of items over that of the sample by which the probability outside of intervals falls.
+
+Among more items hits are nearer than those that were sampled, and the table is continued. Measured: without this, the
+share outside of 95 % intervals was 1.2 to 1.4 times as large among four times as many items (power law, text), and 1.7
+times among sixteen times as many (text). A fourth root makes 1.4 and 2 of these.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +44,17 @@ class AngleTable:
         Median d_hat / e of each bin, ascending.
     quantiles : array (bins, levels)
         Quantiles of cos phi at :data:`LEVELS`.
+    n_items : int
+        Items among which the hits were found; 0 where that was not kept.
     """
 
     ratios: Floats
     quantiles: Floats
+    n_items: int = 0
 
     @classmethod
-    def of(cls, ratios: Floats, cosines: Floats) -> Self | None:
-        """Learn from hits; None where they are too few."""
+    def of(cls, ratios: Floats, cosines: Floats, n_items: int) -> Self | None:
+        """Learn from hits among so many items; None where they are too few."""
         good = np.isfinite(ratios) & np.isfinite(cosines)
         ratios, cosines = ratios[good], cosines[good]
         if len(ratios) < FEWEST:
@@ -54,7 +64,13 @@ class AngleTable:
         return cls(
             np.array([np.median(ratios[part]) for part in parts]),
             np.stack([np.quantile(cosines[part], LEVELS) for part in parts]),
+            n_items,
         )
+
+    def tail(self, probability: float, n_items: int) -> float:
+        """Which tail of the sampled hits stands for one of hits among so many items."""
+        more = n_items / self.n_items if self.n_items else 1.0
+        return float(probability * max(1.0, more) ** -WIDENING)
 
     def cosine(self, ratios: Floats, probability: float) -> Floats:
         """Quantile of cos phi of hits with these d_hat / e."""
@@ -71,11 +87,11 @@ class AngleTable:
         return np.column_stack([self.ratios, self.quantiles])
 
     @classmethod
-    def from_array(cls, array: Floats) -> Self:
+    def from_array(cls, array: Floats, n_items: int = 0) -> Self:
         """Inverse of :meth:`to_array`; ValueError where it cannot be one."""
         if array.ndim != 2 or array.shape[1] != len(LEVELS) + 1 or not np.isfinite(array).all():
             raise ValueError("the table of angles has another shape, or holds what is no number")
-        return cls(array[:, 0].astype(np.float64), array[:, 1:].astype(np.float64))
+        return cls(array[:, 0].astype(np.float64), array[:, 1:].astype(np.float64), n_items)
 
 
 def distance_at(distance: Floats, error: Floats, cosine: Floats | float) -> Floats:
