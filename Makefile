@@ -181,9 +181,11 @@ $(VENV)/.bench: $(VENV)/.deps
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
-# The documentation as pages in build/docs; every warning is an error.
+# The documentation as pages in build/docs; every warning is an error, and so is a page that loads anything from a network.
+FOREIGN = <(script|img|iframe)[^>]*src="(https?:)?//|<link[^>]*href="(https?:)?//|(url\(|@import )["'"'"']?(https?:)?//
 docs: setup $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	! grep -rlE '$(FOREIGN)' --include='*.html' --include='*.css' build/docs
 	@echo "build/docs/index.html"
 
 $(VENV)/.docs: $(VENV)/.deps
@@ -216,4 +218,4 @@ test-lowest: $(VENV)/.deps
 	build/lowest/bin/python -m pytest -q -n auto --dist loadfile tests/encoders tests/search tests/store tests/theory tests/estimates tests/native tests/laws
 
 clean:
-	rm -rf $(VENV) $(MILVUS) build dist
+	rm -rf $(VENV) $(MILVUS) build dist docs/examples docs/reference/generated
