@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format-native types tests coverage claims results choices text-data test-slow torture stubs test-browser page-picture sanitize sanitize-threads clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
+.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format types tests coverage claims results choices text-data test-slow torture stubs test-browser page-picture sanitize sanitize-threads clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
 
 setup: $(VENV)/.built
 
@@ -38,8 +38,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror src/bilsh/native/*.cpp src/bilsh/native/*.h tests/native/*.cpp
 
-# The compiled core's source as .clang-format says.
-format-native: $(VENV)/.deps
+# All source as pyproject.toml and .clang-format say.
+format: $(VENV)/.deps
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 	$(BIN)/clang-format -i src/bilsh/native/*.cpp src/bilsh/native/*.h tests/native/*.cpp
 
 types: setup

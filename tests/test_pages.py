@@ -27,6 +27,18 @@ def test_the_reference_lists_every_public_name():
             assert name in listed, f"docs/reference/api.md does not list bilsh.{name}"
 
 
+def test_every_variable_of_the_environment_is_told():
+    told = set(re.findall(r"`(BILSH_[A-Z_]+)`", (ROOT / "CONTRIBUTING.md").read_text("utf-8")))
+    asked = re.compile(r"(?:environ(?:\.get)?[\[(]|getenv\()\"(BILSH_[A-Z_]+)\"")
+    sources = [
+        path
+        for room in ("src", "tests")
+        for path in (ROOT / room).rglob("*")
+        if path.suffix in (".py", ".cpp")
+    ]
+    assert {name for path in sources for name in asked.findall(path.read_text("utf-8"))} == told
+
+
 def claims():
     """Page, quoted sentence and what shows it, for every row of the list."""
     page = None
