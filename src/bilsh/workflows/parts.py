@@ -73,7 +73,7 @@ class Parts:
                 progress(number, count)
             columns = part(number)
             with replace_file(self._path(number)) as file:
-                np.savez(file, allow_pickle=False, **columns)
+                np.savez(file, **columns)  # old NumPy takes allow_pickle for an array
         self._count = count
         return begun
 
