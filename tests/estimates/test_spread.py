@@ -83,6 +83,22 @@ def test_bits_needed_keeps_its_word_for_bilinear_signs():
     assert (deviation > 0.1).sum() <= 1, deviation
 
 
+@pytest.mark.parametrize("kind", [bilsh.AngleEncoder, bilsh.KernelEncoder])
+def test_the_spread_of_default_codes_widens_pairs_and_leaves_hits_alone(kind, monkeypatch, tmp_path):
+    """It is drawn beside what a fit samples for hits, and kept in the encoder's file."""
+    encoder = kind(512, random_state=SEED).fit(DIGITS[:300])
+    monkeypatch.setattr("bilsh.encoders.estimators.SMALL", 0)
+    without = kind(512, random_state=SEED).fit(DIGITS[:300])
+    np.testing.assert_array_equal(encoder.coder_.hits.to_array(), without.coder_.hits.to_array())
+    codes = encoder.transform(DIGITS[:50])
+    told, plain = (bilsh.estimate(codes[:1], codes[1:], one) for one in (encoder, without))
+    np.testing.assert_array_equal(told.sampling_interval, plain.sampling_interval)
+    assert np.all(np.diff(told.interval) > np.diff(plain.interval))
+    encoder.save(tmp_path / "encoder.npz")
+    again = bilsh.load_encoder(tmp_path / "encoder.npz")
+    np.testing.assert_array_equal(bilsh.estimate(codes[:1], codes[1:], again).interval, told.interval)
+
+
 def test_old_encoder_files_get_the_union():
     """Without a sample of spectra nothing is known of them: from flat to rank one, wider."""
     encoder = bilsh.blsh_sik(512, random_state=0).fit(DIGITS)
