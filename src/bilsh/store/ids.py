@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.store.manifest import IdKind
+from bilsh.validation import refuse_masked
 
 MAX_KEY_BYTES = 1024
 _MAX_ID = 2**63 - 1
@@ -122,6 +123,7 @@ def _as_array(ids: Any) -> NDArray[Any]:
             f"ids must be a sequence of ids; got one {type(ids).__name__}. Write [{ids!r}]."
         )
     if isinstance(ids, np.ndarray):
+        refuse_masked("ids", ids)
         return ids
     items: Any = ids if isinstance(ids, list) or np.isscalar(ids) else list(ids)
     kinds = set(map(type, items)) if isinstance(items, list) else set()

@@ -14,7 +14,7 @@ from bilsh.encoders.coder import Coder
 from bilsh.errors import IncompatibleCodesError, InvalidInputError, InvalidTypeError
 from bilsh.store.manifest import Manifest, VectorKind
 from bilsh.store.rows import MAX_METADATA_BYTES
-from bilsh.validation import refuse_masked
+from bilsh.validation import as_array, refuse_masked
 
 CHUNK_BYTES = 32 << 20
 UNCHECKED = "unchecked"
@@ -163,10 +163,7 @@ def _checked(batch: Batch, name: str) -> Batch:
 
 def _array(name: str, values: Any) -> Any:
     refuse_masked(name, values)
-    try:
-        return values if hasattr(values, "shape") else np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"{name} must be a rectangular array; {error}.") from None
+    return values if hasattr(values, "shape") else as_array(name, values)
 
 
 def _sliced(batch: Batch, start: int, stop: int) -> Batch:
@@ -193,7 +190,7 @@ def as_codes(codes: Any, n_bits: int) -> NDArray[np.uint8]:
 
 def as_vectors(vectors: Any, kind: VectorKind, n_features: int) -> NDArray[Any]:
     """Check vectors to keep, flatten matrices, and round them to the kept precision."""
-    array = np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors)
+    array = as_array("vectors", vectors.toarray() if hasattr(vectors, "toarray") else vectors)
     if array.dtype.kind not in "fiub":
         raise InvalidTypeError(f"vectors must be real numbers; got {array.dtype}.")
     flat = array.reshape(len(array), -1) if array.size else np.empty((len(array), n_features))
