@@ -146,16 +146,19 @@ def _checked(batch: Batch, name: str) -> Batch:
         raise InvalidInputError(
             f"{name} must have one row per item and at least two axes; got shape {items.shape}."
         )
-    given = {"ids": batch.ids, "metadata": batch.metadata, "vectors": batch.vectors}
-    beside = {other: values for other, values in given.items() if values is not None}
+    as_given = items is batch.X
+    beside = {"ids": batch.ids, "metadata": batch.metadata, "vectors": batch.vectors}
     for other, values in beside.items():
+        if values is None:
+            continue
         if hasattr(values, "__array__"):
             beside[other] = values = np.asarray(_array(other, values))
+            as_given = False
         if _length(other, values) != items.shape[0]:
             raise InvalidInputError(
                 f"{name} has {items.shape[0]} rows, {other} has {len(values)} entries. Give one for each row."
             )
-    return batch if items is batch.X and not beside else Batch(items, **beside)
+    return batch if as_given else Batch(items, **beside)
 
 
 def _array(name: str, values: Any) -> Any:
@@ -234,6 +237,8 @@ def _as_json(index: int, item: Any) -> bytes:
 
 
 def _length(name: str, values: Any) -> int:
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+    if not isinstance(values, (list, np.ndarray)) and (
+        isinstance(values, str | bytes) or not isinstance(values, Sequence)
+    ):
         raise InvalidTypeError(f"{name} must be a sequence or an array; got {type(values).__name__}.")
     return len(values)

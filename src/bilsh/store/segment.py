@@ -134,7 +134,11 @@ class Segment:
         if not len(rows):
             return self
         alive = _all_alive(len(self)) if self.alive is None else self.alive.copy()
-        np.bitwise_and.at(alive, rows >> 3, ~(np.uint8(1) << (rows & 7).astype(np.uint8)))
+        if len(rows) == 1:
+            row = int(rows[0])
+            alive[row >> 3] &= 255 ^ 1 << (row & 7)
+        else:
+            np.bitwise_and.at(alive, rows >> 3, ~(np.uint8(1) << (rows & 7).astype(np.uint8)))
         # A copy knows the order of ids and the cells already, which every change would look through again.
         fewer, old = object.__new__(Segment), self.ref
         fewer.__dict__.update(self.__dict__)
@@ -169,8 +173,6 @@ class Segment:
 
     def find(self, names: Names) -> NDArray[np.int64]:
         """Rows that carry these ids and are alive; -1 for the others."""
-        if names.ints is not None and len(names.ints) == 1:
-            return np.array([self._find_one(int(names.ints[0]))], dtype=np.int64)
         if names.ints is not None:
             rows = self.find_numbers(names.ints)
         else:
@@ -182,7 +184,7 @@ class Segment:
             rows[hit[~self.is_alive(rows[hit])]] = -1
         return rows
 
-    def _find_one(self, number: int) -> int:
+    def find_one(self, number: int) -> int:
         """Living row of one id, -1 for none: what changes of one row ask, without arrays."""
         ids, order = self.ids, self._order
         at = min(int(ids.searchsorted(number, sorter=order)), len(ids) - 1)
