@@ -95,6 +95,12 @@ def test_the_top_level_is_short_and_modules_are_small():
     assert not long
 
 
+def test_children_do_not_look_for_modules_in_the_current_folder():
+    for name, path in modules().items():
+        text = path.read_text()
+        assert text.count("sys.executable") == text.count('[sys.executable, "-P", '), name
+
+
 def test_types_that_rooms_share_have_one_home():
     shared = ("Floats", "Values", "Progress")
     for name, path in modules().items():

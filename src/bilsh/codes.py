@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.validation import check_integer, refuse_masked, thread_count
+from bilsh.validation import as_array, check_integer, thread_count
 
 __all__ = ["hamming", "pack", "prefix", "unpack"]
 
@@ -230,8 +230,7 @@ def as_codes(codes: ArrayLike, name: str) -> Codes:
 
 def as_bytes(codes: ArrayLike, name: str) -> Codes:
     """Packed codes of any shape, refused unless they are uint8."""
-    refuse_masked(name, codes)
-    array = np.asarray(codes)
+    array = as_array(name, codes)
     if array.dtype != np.uint8:
         raise InvalidTypeError(
             f"{name} must be packed codes of dtype uint8; got dtype {array.dtype}. "

@@ -101,6 +101,15 @@ def refuse_masked(name: str, values: Any) -> None:
         )
 
 
+def as_array(name: str, values: Any) -> Any:
+    """Return values as an array; a typed error where they are masked or do not make a rectangle."""
+    refuse_masked(name, values)
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"{name} must be a rectangular array; {error}.") from None
+
+
 def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
     """Return X as an array (n, d) or (n, d_w, d_v) of real numbers, or as a CSR matrix; nothing is copied yet.
 
@@ -131,7 +140,7 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
     if X.dtype.kind == "O":
         try:
             X = X.astype(np.float64)  # numbers pass, as scikit-learn asks
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InvalidInputError(f"X must hold real numbers; {error}.") from None
         except TypeError as error:
             raise InvalidTypeError(f"X must hold real numbers; {error}.") from None

@@ -89,6 +89,27 @@ def test_what_a_query_reads_and_finds(level, n_bytes):
         _native.force_level("auto")
 
 
+def test_queries_that_share_cells_may_read_more_than_they_hold():
+    # No row can be left by its first bits, so tens of thousands would wait for their turn; and 300 queries are more
+    # than share cells at a time.
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 256, (80_000, 80), dtype=np.uint8)
+    queries = rng.integers(0, 256, (300, 80), dtype=np.uint8)
+    cells = Cells(np.ascontiguousarray(codes[::4000]), np.arange(0, 84_000, 4000))
+    slabs = slabs_of(codes)
+    rows = cells.of(slabs, None)
+    limits = prefix_limits(640, rows.prefixes, 0.2)
+    found = rows.top_k(queries, 10, 100, 20, 0.8, EVERYTHING, limits)
+    assert (found[2][:, 2] == len(cells)).all()
+    true = _native.hamming_top_k(queries, slabs, 10, None, None, 1)[0]
+    assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found[0], true, strict=True)]) > 0.7
+    for q in (0, 255, 256, 299):
+        alone = rows.top_k(queries[q : q + 1], 10, 100, 20, 0.8, EVERYTHING, limits)
+        assert alone[0].tolist() == found[0][q : q + 1].tolist()
+    exact = prefix_limits(640, rows.prefixes, EXACT)
+    assert rows.top_k(queries, 10, 100, 20, 0.8, EVERYTHING, exact)[0].tolist() == true.tolist()
+
+
 def test_more_cells_are_read_where_the_first_hold_too_few():
     codes = clustered(60, 8, 0)
     order, cells = in_cells(codes, 30)

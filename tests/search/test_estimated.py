@@ -309,3 +309,21 @@ def test_prefixes_of_codes_are_searched_by_the_truncated_encoder(made, digits):
     hits = index.search(digits[:5], k=3)
     expected = np.sort(plain_estimates(short, digits[:5], codes[:, :12]), axis=1)[:, :3]
     np.testing.assert_allclose(hits.distances**2, np.maximum(expected, 0), rtol=1e-3, atol=0.02)
+
+
+def test_nothing_found_is_told_as_nothing(made, digits, tmp_path):
+    encoder = made[0]
+    with bilsh.Store.create(tmp_path / "store", encoder, keep_vectors="float32") as store:
+        for rerank in (False, True):
+            hits = store.search(digits[:2], 3, rerank=rerank)
+            assert hits.ids.shape == hits.distances.shape == hits.estimate("distance").value.shape == (2, 0)
+            assert "0 each" in repr(hits)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300, np.float32("nan")])
+def test_queries_that_are_no_numbers_are_refused(made, digits, value):
+    index = bilsh.Index(made[0].transform(digits[:20]), made[0])
+    query = digits[:1].astype(np.asarray(value).dtype)
+    query[0, 3, 0] = value
+    with pytest.raises(bilsh.InvalidInputError, match=r"X\[0, 3, 0\]"):
+        index.search(query, 2)

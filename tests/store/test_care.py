@@ -91,6 +91,54 @@ def test_rechecking_sees_it_at_once(store, mmap):
             action()
 
 
+def test_rechecking_looks_at_the_order_of_ids_too(tmp_path):
+    n = 150_000  # so many that the order has a block of its own
+    ids = np.random.default_rng(0).permutation(n)
+    with Store.create(tmp_path / "store", n_bits=64) as writer:
+        writer.add_codes(np.zeros((n, 8), dtype=np.uint8), ids=ids)
+    careful = Store.open(tmp_path / "store", recheck=True)
+    assert n - 1 in careful
+    [path] = (tmp_path / "store").glob("s-*")
+    section = careful.segments[0].file.sections["order"]
+    with path.open("r+b") as file:
+        file.seek(section.offset + section.length - 8)
+        file.write(bytes(8))
+    for action in (lambda: n - 1 in careful, lambda: careful.get([n - 1, 7])):
+        with pytest.raises(CorruptStoreError, match="is damaged"):
+            action()
+
+
+def test_rechecking_looks_at_cells_too(tmp_path):
+    n = 100_000  # so many that the cells have a block of their own
+    codes = np.random.default_rng(0).integers(0, 256, (n, 8), dtype=np.uint8)
+    with Store.create(tmp_path / "store", n_bits=64) as writer:
+        writer.add_codes(codes)
+        writer.build_cells(50)
+    careful = Store.open(tmp_path / "store", recheck=True)
+    careful.search(codes=codes[:1], k=5, recall=0.9)
+    celled = careful.segments[0].file
+    section = celled.sections["cells"]
+    with (tmp_path / "store" / celled.name).open("r+b") as file:
+        file.seek(section.offset + section.length // 2)
+        file.write(b"\xff" * 8)
+    with pytest.raises(CorruptStoreError, match="is damaged"):
+        careful.search(codes=codes[:1], k=5, recall=0.9)
+
+
+def test_a_calibration_that_was_read_stays_as_it_was(tmp_path):
+    codes = np.random.default_rng(0).integers(0, 256, (3000, 8), dtype=np.uint8)
+    with Store.create(tmp_path / "store", n_bits=64) as writer:
+        writer.add_codes(codes)
+        writer.build_cells(50)
+    reader, later = Store.open(tmp_path / "store"), Store.open(tmp_path / "store")
+    expected = later.search(codes=codes[:9], k=5, recall=0.9)
+    reader.search(codes=codes[:1], k=2, recall=0.5)
+    [path] = (tmp_path / "store").glob("c-*.cal")
+    path.write_bytes(b"\x77" * path.stat().st_size)
+    found = reader.search(codes=codes[:9], k=5, recall=0.9)
+    assert found.ids.tolist() == expected.ids.tolist()
+
+
 def test_spans_that_would_overflow_are_refused(store):
     store.upsert(make_items(2), ids=[0, 1], metadata=[1, 2])
     store.compact()

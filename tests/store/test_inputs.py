@@ -61,6 +61,17 @@ BAD_CALLS = {
     "upsert of a stream without ids": (lambda s: s.upsert(iter([Batch(X)])), InvalidInputError, "needs ids"),
     "masked items": (lambda s: s.add(np.ma.masked_array(X, X > 9)), InvalidTypeError, "masked"),
     "masked ids": (lambda s: s.add(X, np.ma.masked_array([7, 8, 9], [0, 1, 0])), InvalidTypeError, "masked"),
+    "masked ids to delete": (lambda s: s.delete(np.ma.masked_array([0, 1], [0, 1])), InvalidTypeError, "masked"),
+    "masked ids to get": (lambda s: s.get(np.ma.masked_array([0, 1], [0, 1])), InvalidTypeError, "masked"),
+    "a masked filter": (
+        lambda s: s.search(X, where=np.ma.masked_array([0, 1], [0, 1])), InvalidTypeError, "where is a masked array",
+    ),
+    "a ragged filter": (lambda s: s.search(X, where=[[0], [1, 2]]), InvalidInputError, "where must be a rectangular"),
+    "ragged queries": (lambda s: s.search([[1.0, 2.0], [3.0]]), InvalidInputError, "X must be a rectangular"),
+    "ragged codes": (lambda s: s.search(codes=[[1, 2], [3]]), InvalidInputError, "rectangular"),
+    "numbers beyond float64": (
+        lambda s: s.add(np.full(X.shape, 10**400, object)), InvalidInputError, "X must hold real numbers",
+    ),
     "masked queries": (lambda s: s.search(np.ma.masked_array(X, X > 9)), InvalidTypeError, "X is a masked array"),
     "masked codes": (lambda s: s.search(codes=np.ma.masked_array(CODES, True)), InvalidTypeError, "masked"),
     "words for numbers": (lambda s: s.add(np.full(X.shape, "a", object)), InvalidInputError, "real numbers"),

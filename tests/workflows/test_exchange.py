@@ -243,6 +243,19 @@ def test_faiss_files_are_read_in_a_child(store, tmp_path):
         import_codes(tmp_path / "out.faiss", tmp_path / "again")
 
 
+def test_modules_in_the_current_folder_are_not_run(store, tmp_path, monkeypatch):
+    # What came beside a file must not be taken for the library that reads it.
+    pytest.importorskip("faiss")
+    export(store, tmp_path / "out.faiss", "faiss")
+    for module in ("faiss", "numpy", "resource"):
+        (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    try:
+        assert import_codes(tmp_path / "out.faiss", tmp_path / "again").checked
+    finally:
+        assert not (tmp_path / "ran").exists()
+
+
 def test_a_store_of_images_keeps_its_recipe(tmp_path):
     cv2 = pytest.importorskip("cv2")
     rng = np.random.default_rng(2)

@@ -160,7 +160,7 @@ def _changing(rows: list[int]) -> list[int]:
 def _page(place: Path) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
-    command = [sys.executable, "-m", "bilsh.cli", "view", str(place), "--no-browser"]
+    command = [sys.executable, "-P", "-m", "bilsh.cli", "view", str(place), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as play:  # noqa: S603
         try:
             found = re.search(r"http\S+", (server.stdout or io.StringIO()).readline())

@@ -69,7 +69,7 @@ def _extra_milliseconds(folder: Path, encoder: bilsh.AngleEncoder, codes: bilsh.
 def _one_row(
     folder: Path, encoder: bilsh.AngleEncoder, rng: np.random.Generator, repeats: int
 ) -> Iterator[tuple[Race, Check]]:
-    """One durable row over a write and fsync of its bytes: ready codes, and items that are encoded."""
+    """One durable row over a write and fsync of its bytes: codes, and items added, replaced, deleted."""
     X = rng.standard_normal((repeats, ITEM_VALUES)).astype(np.float32)
     short = bilsh.AngleEncoder(n_bits=ITEM_BITS, projection="dense", random_state=0).fit(X)
     codes = rng.integers(0, 256, (repeats, N_BITS // 8), dtype=np.uint8)
@@ -84,24 +84,36 @@ def _one_row(
         def add_item(i: int) -> None:
             other.add(X[i : i + 1])
 
-        for case, n_bits, add in (
+        def replace_item(i: int) -> None:
+            other.upsert(X[i : i + 1], ids=[i])
+
+        def delete_item(i: int) -> None:
+            other.delete([repeats + i])
+
+        other.add(np.tile(X, (20, 1)))  # so many that none of this makes a merge due
+        item = f"one row of {ITEM_BITS} bits, encoded from {ITEM_VALUES} values"
+        for case, n_bits, change in (
             (f"one row of {N_BITS:,} bits, ready", N_BITS, add_code),
-            (f"one row of {ITEM_BITS} bits, encoded from {ITEM_VALUES} values", ITEM_BITS, add_item),
+            (item, ITEM_BITS, add_item),
+            (f"{item}, replaced in a segment", ITEM_BITS, replace_item),
+            (f"one row of {ITEM_BITS} bits, deleted of a segment", ITEM_BITS, delete_item),
         ):
-            ours, plain = _in_turns(folder / f"plain-{n_bits}", bytes(n_bits // 8 + 8), add, repeats)
+            # Each to a new file: bytes that are there already are overwritten at less cost.
+            plainly = folder / f"plain-{change.__name__}"
+            ours, plain = _in_turns(plainly, bytes(n_bits // 8 + 8), change, repeats)
             yield _check(case, targets.ROW, float(np.median(ours) / np.median(plain)))
             yield _check(case, targets.ROW_LEAST, min(ours) / min(plain))
 
 
 def _in_turns(
-    path: Path, data: bytes, add: Callable[[int], None], repeats: int
+    path: Path, data: bytes, change: Callable[[int], None], repeats: int
 ) -> tuple[list[float], list[float]]:
-    """Seconds of adding a row, and of appending as many bytes to an open file and syncing it."""
+    """Seconds of changing a row, and of appending as many bytes to an open file and syncing it."""
     ours, plain = [], []
-    fd = os.open(path, os.O_CREAT | os.O_WRONLY)
+    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     for i in range(repeats):
         start = time.perf_counter()
-        add(i)
+        change(i)
         middle = time.perf_counter()
         os.write(fd, data)
         os.fsync(fd)

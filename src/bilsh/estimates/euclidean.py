@@ -95,7 +95,7 @@ class DistanceEvidence:
         step = max(1, NUMBERS_AT_ONCE // max(1, k * self.queries.shape[1]))
         for start in range(0, q, step):
             some = self.codes[start : start + step]
-            stand = self.coder.decode(some.reshape(-1, width)).reshape(len(some), k, -1)
+            stand = self.coder.decode(some.reshape(-1, width)).reshape(len(some), k, self.queries.shape[1])
             asked = self.queries[start : start + step, None].astype(np.float64)
             found[start : start + step] = np.sqrt(np.square(asked - stand).sum(axis=2))
         return found

@@ -67,7 +67,7 @@ def probe(
 
 def probe_in_child(**settings: Any) -> dict[str, Any]:
     """Run :func:`probe` in a fresh process."""
-    command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(settings)]
+    command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", json.dumps(settings)]
     # The interpreter itself and our own module; nothing comes from outside.
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bilsh import _native
 from bilsh.codes import Codes, as_codes, check_widths
 from bilsh.encoders.coder import NOT_HAMMING
 from bilsh.encoders.euclidean_coder import EuclideanCoder
@@ -18,7 +19,7 @@ from bilsh.search.modes import Query, reranked
 from bilsh.search.request import Request
 from bilsh.search.results import Explanation, Neighbors
 from bilsh.search.scan import Found, Ids, Memory, Scan, Segment, Tally, merged
-from bilsh.validation import float32_blocks, is_plain
+from bilsh.validation import finite_blocks, is_plain, nonfinite_error
 
 UNSAMPLED = "intervals are hard bounds: no sample was taken at fit (few data, or a prefix)"
 READS_ALL = "recall= is met by reading every item: learned codes have no cells, so less does not read less"
@@ -61,7 +62,7 @@ def query_of(coder: EuclideanCoder, Q: Any, codes: Any, items: Query | None) -> 
         return Query(asked, None, coder.decode(asked).astype(np.float32))
     X = coder.enter(Q)
     if not is_plain(X):
-        blocks = [block for _, block in float32_blocks(X)]
+        blocks = [block for _, block in finite_blocks(X)]
         X = np.concatenate(blocks) if blocks else np.empty((0, coder.n_features), dtype=np.float32)
     none = np.empty((0, coder.n_bytes), dtype=np.uint8)
     return Query(none, None, X.reshape(len(X), *coder.input_shape))
@@ -90,7 +91,10 @@ def search(
     vectors = np.asarray(query.vectors)
     flat = np.ascontiguousarray(vectors.reshape(len(vectors), coder.n_features))
     wanted = min(request.wanted if request.reranks else request.k, max(1, scan.n_items))
-    ids, squares = _smallest(scan, flat, wanted, coder)
+    try:
+        ids, squares = _smallest(scan, flat, wanted, coder)
+    except _native.NonFiniteError:
+        raise nonfinite_error(vectors, 0, flat) from None
     far = np.sqrt(np.maximum(squares, 0.0))
     exact = None
     if request.reranks:

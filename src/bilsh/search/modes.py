@@ -27,6 +27,7 @@ from bilsh.search.results import Explanation, Matches, Neighbors
 from bilsh.search.scan import Found, Scan
 from bilsh.theory.hits import WINDOW
 from bilsh.types import Floats
+from bilsh.validation import as_array
 
 COMPLETE = 3
 """Of candidates by distance, the third with the best scores holds nearly all items with such scores."""
@@ -57,7 +58,7 @@ class Query:
     @classmethod
     def of_descriptors(cls, Q: Any, coder: Coder, request: Request) -> Query:
         """Project once; the bits follow from the real values where these are needed."""
-        start = Q if isinstance(Q, np.ndarray) else np.asarray(Q) if not hasattr(Q, "toarray") else Q
+        start = Q if isinstance(Q, np.ndarray) or hasattr(Q, "toarray") else as_array("X", Q)
         if request.radius is None and request.mode in ("auto", "asymmetric"):
             values = coder.values(start, n_jobs=request.n_jobs)
             return cls(coder.quantize(values), values, start)

@@ -22,7 +22,7 @@ from bilsh.search.request import Mode, Request, request_of
 from bilsh.search.results import Matches, Neighbors
 from bilsh.search.scan import Ids, Memory, Scan, Segment, Tally
 from bilsh.search.visiting import Wish
-from bilsh.validation import gone
+from bilsh.validation import as_array, gone
 
 if TYPE_CHECKING:
     from bilsh.search.background import Background
@@ -352,7 +352,7 @@ def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...
     """Bitmaps of the rows that live and pass the filter, and what there is to say about it."""
     if where is None:
         return [segment.alive for segment in view.segments], ()
-    chosen = np.asarray(where)
+    chosen = as_array("where", where)
     by_row = chosen.dtype == np.bool_
     notes: tuple[str, ...] = ()
     if by_row and chosen.ndim != 1:

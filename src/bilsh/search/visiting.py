@@ -48,21 +48,21 @@ class Known:
         With the limits of prefixes.
     pairs : by filter
         Pairs of queries and rows that were scanned under it.
-    latest : (bitmap, CellSet) or None
-        Rows that counted in the latest search, and the cells as the compiled core has them.
+    latest : (bitmap, Cells, CellSet) or None
+        Rows that counted in the latest search, its cells, and these as the compiled core has them.
     """
 
     trials: dict[int, Trial] = field(default_factory=dict)
     promises: dict[tuple[int, float, int], tuple[Promise, Limits]] = field(default_factory=dict)
     pairs: dict[int, int] = field(default_factory=dict)
-    latest: tuple[Codes | None, _native.CellSet] | None = None
+    latest: tuple[Codes | None, Cells, _native.CellSet] | None = None
 
     def cell_set(self, segment: Segment, cells: Cells, alive: Codes | None) -> _native.CellSet:
         """Cells as the compiled core has them."""
         latest = self.latest
-        if latest is None or latest[0] is not alive:
-            latest = self.latest = alive, cells.of(segment.slabs, alive, segment.ids)
-        return latest[1]
+        if latest is None or latest[0] is not alive or latest[1] is not cells:
+            latest = self.latest = alive, cells, cells.of(segment.slabs, alive, segment.ids)
+        return latest[2]
 
 
 @dataclass(slots=True)

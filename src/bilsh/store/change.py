@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import CorruptStoreError, InvalidInputError, InvalidTypeError
+from bilsh.errors import CorruptStoreError, InvalidInputError
 from bilsh.files import seconds
 from bilsh.store import log
 from bilsh.store.celled import Arrangement, Workshop, merge_into_cells
 from bilsh.store.files import SyncFailed, no_room
-from bilsh.store.ids import Names, once, show
+from bilsh.store.ids import Names, next_names, once, refuse_taken, show
 from bilsh.store.log import LogWriter
 from bilsh.store.manifest import IdKind, SegmentRef
 from bilsh.store.merge import to_merge, write_bitmaps, write_segment
@@ -22,13 +22,12 @@ from bilsh.store.records import FIXED_BYTES, Record, make_record
 from bilsh.store.rows import Layout, RowSet, joined, make_rows
 from bilsh.store.sections import FileRef, SectionFile
 from bilsh.store.segment import Segment
-from bilsh.store.snapshot import Snapshot, locate
+from bilsh.store.snapshot import Snapshot, locate, locate_one
 from bilsh.store.tail import Tail
 from bilsh.store.writer import Writer
 from bilsh.types import Progress
 
 FLUSH_BYTES = 64 << 20
-_MAX_ID = 2**63 - 1
 _NONE = np.empty(0, np.int64)
 
 
@@ -74,7 +73,7 @@ class Change:
             return
         after = self._next_id + len(codes)
         if names is None:
-            names = self._next_names(len(codes))
+            names = next_names(self._kind, self._next_id, len(codes))
         else:
             self._settle(names, overwrite)
             if names.ints is not None:
@@ -218,38 +217,39 @@ class Change:
         """The change as a record of the log; None when it is not small, or more than rows and deletions."""
         if self._rewritten:
             return None
-        deleted = np.concatenate(self._deleted) if self._deleted else _NONE
+        pending, gone = self._pending, self._deleted or [_NONE]
+        deleted = np.concatenate(gone) if len(gone) > 1 else gone[0]
         if FIXED_BYTES + deleted.nbytes + self._pending_bytes > log.MAX_RECORD:
             return None
-        pending = self._pending
         rows = joined(pending) if len(pending) > 1 else pending[0] if pending else None
         return make_record(self._base.version + 1, self._next_id, deleted, rows)
 
-    def _next_names(self, count: int) -> Names:
-        if self._kind == "str":
-            raise InvalidTypeError(
-                "this store has string ids, so ids cannot be left out. Give one for each item."
-            )
-        if self._next_id + count - 1 > _MAX_ID:
-            raise InvalidInputError(
-                f"there are no {count} integers left after id {self._next_id - 1}. Give ids yourself."
-            )
-        return Names("int", ints=np.arange(self._next_id, self._next_id + count, dtype=np.int64))
-
     def _settle(self, names: Names, overwrite: bool) -> None:
         """Make room for new rows of these ids."""
+        if not self._changed and names.ints is not None and len(names.ints) == 1:
+            return self._settle_one(names, names.ints, overwrite)
         where, rows = locate(self._segments, names)
         if self._inserted:
             self._refuse_twice(names, where)
         in_tail, numbers = self._in_tail(names)
-        taken = (where >= 0) | in_tail
-        if not overwrite and taken.any():
-            raise InvalidInputError(
-                f"id {show(names, int(taken.argmax()))} is in the store already (in all "
-                f"{np.count_nonzero(taken)} of {len(names)}). Use upsert to replace items."
-            )
+        if not overwrite:
+            refuse_taken(names, (where >= 0) | in_tail)
         self._delete_found(names, where, rows)
         self._delete_in_tail(in_tail, numbers)
+
+    def _settle_one(self, names: Names, numbers: NDArray[np.int64], overwrite: bool) -> None:
+        """Make room for the first row of a change, which often is the only one: without arrays."""
+        number = int(numbers[0])
+        place, row = locate_one(self._segments, number)
+        if place < 0 and number not in self._index:
+            return
+        if not overwrite:
+            refuse_taken(names, np.ones(1, dtype=np.bool_))
+        if place >= 0:
+            self._segments[place], self._marked = self._segments[place].deleting(np.array([row])), True
+        else:
+            self._deleted_in_tail.add(number)
+        self._deleted.append(numbers)
 
     def _refuse_twice(self, names: Names, where: NDArray[np.int64]) -> None:
         """Refuse ids that an earlier batch of this change has brought."""
@@ -268,7 +268,7 @@ class Change:
     def _delete_found(self, names: Names, where: NDArray[np.int64], rows: NDArray[np.int64]) -> int:
         ids, count = names.ints, 0
         for number in sorted({*where.tolist()} - {-1}):
-            segment, mine = self._segments[number], where == number
+            segment, mine = self._segments[number], where == number if len(where) > 1 else slice(None)
             dying = once(rows[mine])
             self._deleted += [segment.file.take("ids", dying)[:, 0] if ids is None else once(ids[mine])]
             self._segments[number] = segment.deleting(dying)

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.store.manifest import IdKind
+from bilsh.validation import refuse_masked
 
 MAX_KEY_BYTES = 1024
+_MAX_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,19 @@ def as_names(ids: ArrayLike | Sequence[str], kind: IdKind | None, *, unique: boo
     return names
 
 
+def next_names(kind: IdKind | None, first: int, count: int) -> Names:
+    """Ids of items that came without: integers from `first` on."""
+    if kind == "str":
+        raise InvalidTypeError(
+            "this store has string ids, so ids cannot be left out. Give one for each item."
+        )
+    if first + count - 1 > _MAX_ID:
+        raise InvalidInputError(
+            f"there are no {count} integers left after id {first - 1}. Give ids yourself."
+        )
+    return Names("int", ints=np.arange(first, first + count, dtype=np.int64))
+
+
 def as_strings(keys: Sequence[bytes]) -> NDArray[np.object_]:
     """Give UTF-8 keys back as an object array of str."""
     result = np.empty(len(keys), dtype=object)
@@ -80,6 +95,15 @@ def show(names: Names, index: int) -> str:
     return (
         str(names.ints[index]) if names.ints is not None else repr((names.keys or [])[index].decode("utf-8"))
     )
+
+
+def refuse_taken(names: Names, taken: NDArray[np.bool_]) -> None:
+    """Refuse new items whose ids other items have."""
+    if taken.any():
+        raise InvalidInputError(
+            f"id {show(names, int(taken.argmax()))} is in the store already (in all "
+            f"{np.count_nonzero(taken)} of {len(names)}). Use upsert to replace items."
+        )
 
 
 def once(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -99,11 +123,12 @@ def _as_array(ids: Any) -> NDArray[Any]:
             f"ids must be a sequence of ids; got one {type(ids).__name__}. Write [{ids!r}]."
         )
     if isinstance(ids, np.ndarray):
+        refuse_masked("ids", ids)
         return ids
-    items = list(ids) if not np.isscalar(ids) else ids
-    if isinstance(items, list):
+    items: Any = ids if isinstance(ids, list) or np.isscalar(ids) else list(ids)
+    kinds = set(map(type, items)) if isinstance(items, list) else set()
+    if kinds != {int}:
         # NumPy would make 1 of True, and '3' of 3 beside a string: another item's id.
-        kinds = set(map(type, items))
         if kinds & {bool, np.bool_}:
             index = next(i for i, item in enumerate(items) if isinstance(item, bool | np.bool_))
             raise InvalidTypeError(

@@ -14,7 +14,7 @@ from bilsh.encoders.coder import Coder
 from bilsh.errors import IncompatibleCodesError, InvalidInputError, InvalidTypeError
 from bilsh.store.manifest import Manifest, VectorKind
 from bilsh.store.rows import MAX_METADATA_BYTES
-from bilsh.validation import refuse_masked
+from bilsh.validation import as_array, refuse_masked
 
 CHUNK_BYTES = 32 << 20
 UNCHECKED = "unchecked"
@@ -146,24 +146,24 @@ def _checked(batch: Batch, name: str) -> Batch:
         raise InvalidInputError(
             f"{name} must have one row per item and at least two axes; got shape {items.shape}."
         )
-    given = {"ids": batch.ids, "metadata": batch.metadata, "vectors": batch.vectors}
-    beside = {other: values for other, values in given.items() if values is not None}
+    as_given = items is batch.X
+    beside = {"ids": batch.ids, "metadata": batch.metadata, "vectors": batch.vectors}
     for other, values in beside.items():
+        if values is None:
+            continue
         if hasattr(values, "__array__"):
             beside[other] = values = np.asarray(_array(other, values))
+            as_given = False
         if _length(other, values) != items.shape[0]:
             raise InvalidInputError(
                 f"{name} has {items.shape[0]} rows, {other} has {len(values)} entries. Give one for each row."
             )
-    return batch if items is batch.X and not beside else Batch(items, **beside)
+    return batch if as_given else Batch(items, **beside)
 
 
 def _array(name: str, values: Any) -> Any:
     refuse_masked(name, values)
-    try:
-        return values if hasattr(values, "shape") else np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"{name} must be a rectangular array; {error}.") from None
+    return values if hasattr(values, "shape") else as_array(name, values)
 
 
 def _sliced(batch: Batch, start: int, stop: int) -> Batch:
@@ -190,7 +190,7 @@ def as_codes(codes: Any, n_bits: int) -> NDArray[np.uint8]:
 
 def as_vectors(vectors: Any, kind: VectorKind, n_features: int) -> NDArray[Any]:
     """Check vectors to keep, flatten matrices, and round them to the kept precision."""
-    array = np.asarray(vectors.toarray() if hasattr(vectors, "toarray") else vectors)
+    array = as_array("vectors", vectors.toarray() if hasattr(vectors, "toarray") else vectors)
     if array.dtype.kind not in "fiub":
         raise InvalidTypeError(f"vectors must be real numbers; got {array.dtype}.")
     flat = array.reshape(len(array), -1) if array.size else np.empty((len(array), n_features))
@@ -234,6 +234,8 @@ def _as_json(index: int, item: Any) -> bytes:
 
 
 def _length(name: str, values: Any) -> int:
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+    if not isinstance(values, (list, np.ndarray)) and (
+        isinstance(values, str | bytes) or not isinstance(values, Sequence)
+    ):
         raise InvalidTypeError(f"{name} must be a sequence or an array; got {type(values).__name__}.")
     return len(values)

@@ -58,8 +58,8 @@ def to_merge(segments: Sequence[SegmentRef]) -> list[int]:
     with that share.
     """
     chosen: set[int] = set()
-    rows = sum(segment.rows for segment in segments)
-    if sum(segment.dead for segment in segments) > MAX_DEAD * rows:
+    rows = sum([segment.rows for segment in segments])
+    if sum([segment.dead for segment in segments]) > MAX_DEAD * rows:
         chosen |= {i for i, segment in enumerate(segments) if segment.dead > MAX_DEAD * segment.rows}
     if len(segments) - len(chosen) + bool(chosen) > MAX_SEGMENTS:
         total = 0

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.forks import cached_property
 from bilsh.search.cells import Cells
 from bilsh.store.ids import Names, as_strings
 from bilsh.store.manifest import SegmentRef
@@ -51,6 +50,8 @@ class Segment:
         self, file: SectionFile, ref: SegmentRef, layout: Layout, alive: NDArray[np.uint8] | None
     ) -> None:
         self.file, self.ref, self.layout, self.alive = file, ref, layout, alive
+        self._inside: dict[str, NDArray[np.int64]] = {}
+        self._known_cells: tuple[NDArray[np.uint8], NDArray[np.int64], Cells] | None = None
         if file.rows != ref.rows:
             raise file.corrupt(f"has {file.rows} rows, the manifest says {ref.rows}")
         expected = dict(_columns(layout, "order" in file.sections))
@@ -90,16 +91,21 @@ class Segment:
         ids: NDArray[np.int64] = self.file.array("ids")[:, 0]
         return ids
 
-    @cached_property
+    @property
     def cells(self) -> Cells | None:
         """Where cells lie when rows are in their order, None when they are not."""
         if not self.has("cells"):
             return None
-        # Whatever a file claims, the compiled core must not read outside it.
-        cells = Cells(self.file.array("centres"), self.file.array("cells")[:, 0])
-        if cells.offsets[0] != 0 or cells.offsets[-1] != len(self) or np.any(np.diff(cells.offsets) < 0):
-            raise self.file.corrupt("section cells does not cut the rows into cells")
-        return cells
+        # Looked through once, and again when the file has been read anew.
+        centres, offsets = self.file.array("centres"), self.file.array("cells")
+        known = self._known_cells
+        if known is None or known[0] is not centres or known[1] is not offsets:
+            # Whatever a file claims, or comes to claim later, the compiled core must not read outside it.
+            cells = Cells(centres, offsets[:, 0].copy())
+            if cells.offsets[0] != 0 or cells.offsets[-1] != len(self) or np.any(np.diff(cells.offsets) < 0):
+                raise self.file.corrupt("section cells does not cut the rows into cells")
+            known = self._known_cells = centres, offsets, cells
+        return known[2]
 
     @property
     def vectors(self) -> NDArray[Any] | None:
@@ -134,7 +140,11 @@ class Segment:
         if not len(rows):
             return self
         alive = _all_alive(len(self)) if self.alive is None else self.alive.copy()
-        np.bitwise_and.at(alive, rows >> 3, ~(np.uint8(1) << (rows & 7).astype(np.uint8)))
+        if len(rows) == 1:
+            row = int(rows[0])
+            alive[row >> 3] &= 255 ^ 1 << (row & 7)
+        else:
+            np.bitwise_and.at(alive, rows >> 3, ~(np.uint8(1) << (rows & 7).astype(np.uint8)))
         # A copy knows the order of ids and the cells already, which every change would look through again.
         fewer, old = object.__new__(Segment), self.ref
         fewer.__dict__.update(self.__dict__)
@@ -169,8 +179,6 @@ class Segment:
 
     def find(self, names: Names) -> NDArray[np.int64]:
         """Rows that carry these ids and are alive; -1 for the others."""
-        if names.ints is not None and len(names.ints) == 1:
-            return np.array([self._find_one(int(names.ints[0]))], dtype=np.int64)
         if names.ints is not None:
             rows = self.find_numbers(names.ints)
         else:
@@ -182,7 +190,7 @@ class Segment:
             rows[hit[~self.is_alive(rows[hit])]] = -1
         return rows
 
-    def _find_one(self, number: int) -> int:
+    def find_one(self, number: int) -> int:
         """Living row of one id, -1 for none: what changes of one row ask, without arrays."""
         ids, order = self.ids, self._order
         at = min(int(ids.searchsorted(number, sorter=order)), len(ids) - 1)
@@ -208,15 +216,18 @@ class Segment:
                 result[i] = rows[same.index(True)]
         return result
 
-    @cached_property
+    @property
     def _order(self) -> NDArray[np.int64] | None:
         return self._row_numbers("order") if self.has("order") else None
 
     def _row_numbers(self, name: str) -> NDArray[np.int64]:
-        rows: NDArray[np.int64] = self.file.array(name)[:, 0]
-        if rows.min() < 0 or rows.max() >= len(self):
-            raise self.file.corrupt(f"section {name} points outside the segment")
-        return rows
+        """Section of row numbers, looked through once, and again when the file has been read anew."""
+        rows: NDArray[np.int64] = self.file.array(name)
+        if self._inside.get(name) is not rows:
+            if rows.min() < 0 or rows.max() >= len(self):
+                raise self.file.corrupt(f"section {name} points outside the segment")
+            self._inside[name] = rows
+        return rows[:, 0]
 
     def _items_at(self, name: str, rows: NDArray[np.int64]) -> list[bytes]:
         ends = self.file.take(f"{name}_ends", rows)[:, 0]

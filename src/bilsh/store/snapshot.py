@@ -125,21 +125,28 @@ def locate(
     segments: tuple[Segment, ...] | list[Segment], names: Names
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Segment and row of each living id; -1, -1 where there is none."""
+    if names.ints is not None and len(names.ints) == 1:
+        place, row = locate_one(segments, int(names.ints[0]))
+        return np.array([place]), np.array([row])
     where = np.full(len(names), -1, dtype=np.int64)
     rows = where.copy()
     for number, segment in enumerate(segments):
         found = segment.find(names)
-        if len(found) == 1:
-            if found[0] >= 0:
-                where[0], rows[0] = number, found[0]
-                break
-            continue
         hit = found >= 0
         if hit.any():
             where[hit], rows[hit] = number, found[hit]
             if where.min() >= 0:  # an id lives in one segment only
                 break
     return where, rows
+
+
+def locate_one(segments: tuple[Segment, ...] | list[Segment], number: int) -> tuple[int, int]:
+    """Segment and row of one living integer id; -1, -1 where there is none."""
+    for place, segment in enumerate(segments):
+        row = segment.find_one(number)
+        if row >= 0:
+            return place, row
+    return -1, -1
 
 
 @dataclass(frozen=True, slots=True)

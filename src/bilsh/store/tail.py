@@ -98,6 +98,9 @@ class TailIndex:
             for number, key in zip(numbers, rows.items_at("keys", np.arange(rows.rows)), strict=True):
                 self._by_key[key], self._keys[number] = number, key
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._numbers
+
     def find(self, names: Names) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Whether each id lives in the log, and its number there."""
         if not self._numbers:

@@ -37,12 +37,13 @@ def read_trial(file: SectionFile, segments: Sequence[Segment]) -> Trial | None:
     time, token = file.array("facts")[:, 0].tolist()
     for segment in segments:
         if segment.has("cells") and _token(segment.file.name) == token:
-            codes, near, own = file.array("queries"), file.array("near"), file.array("own")[:, 0]
+            # Copies: a search keeps them, and what was checked must not change under it with the file.
+            codes, near, own = (file.array(name).copy() for name in ("queries", "near", "own"))
             if codes.shape[1] != segment.layout.n_bytes or time > LAST_SECOND:
                 raise file.corrupt("does not hold a calibration of this store's codes")
             if n and (min(near.min(), own.min()) < -1 or max(near.max(), own.max()) >= len(segment)):
                 raise file.corrupt("points outside the segment that it is for")
-            return Trial(codes, near, own, time)
+            return Trial(codes, near, own[:, 0], time)
     return None
 
 

@@ -46,7 +46,7 @@ class FaissFile:
         optional("faiss", "Reading FAISS indexes")
         self._path = path
         self._child = subprocess.Popen(  # noqa: S603 (our own module, by the interpreter that runs)
-            [sys.executable, "-m", __name__, str(path)],
+            [sys.executable, "-P", "-m", __name__, str(path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

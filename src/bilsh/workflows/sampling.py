@@ -301,7 +301,7 @@ with bilsh.Store.open(json.loads(sys.argv[1]), "a") as store:
 
 def _answer(program: str, given: Any) -> str:
     """What a program prints in a process of its own."""
-    command = [sys.executable, "-c", program, json.dumps(given)]
+    command = [sys.executable, "-P", "-c", program, json.dumps(given)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
