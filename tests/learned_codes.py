@@ -9,6 +9,7 @@ measures VLAD of copies of photographs instead, by learned and by sign codes: `f
 import argparse
 import csv
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from bilsh.datasets.images import ImageFolder
 from bilsh.descriptors import Vlad, describe
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.inputs import COPIES, Copy
-from bilsh.experiments.peers import METHODS, RABITQ_BITS, peer_rows, rabitq_name
+from bilsh.experiments.peers import RABITQ_BITS, peer_rows, rabitq_name
 
 ITEMS, QUERIES = 20_000, 1_000
 DATA = Path(os.environ.get("BILSH_DATA") or "data")
@@ -161,30 +162,71 @@ def read(path):
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
+BEST = {
+    "IVF256-RaBitQ, best bits": RABITQ[len(RABITQ_BITS) :],
+    "RaBitQ, best bits": RABITQ[: len(RABITQ_BITS)],
+}
+SHOWN = {
+    **{name: (name,) for name in (OURS, "OPQ", "PQ")},
+    **BEST,
+    **{name: (name,) for name in ("scalar quantiser", *SIGNS)},
+}
+"""Rows of tables: of RaBitQ the number of bits that found most, in each column."""
+
+
 def tables(path):
-    """Mean recall by data, method and bytes, with the standard error over seeds and queries."""
-    found = read(path)
-    lines = []
+    """Mean recall by data, method and bytes, its standard error over queries and number of draws; then times.
+
+    Below them by how much ours leads the best of the others that keep real-valued queries, at least, over the draws.
+    """
+    found, lines = read(path), []
     for name in dict.fromkeys(row["data"] for row in found):
         mine = [row for row in found if row["data"] == name]
         sizes = sorted({int(row["bytes"]) for row in mine})
-        lines += [
-            f"\n| {name} | " + " | ".join(f"{size} B" for size in sizes) + " |",
-            "|---" * (len(sizes) + 1) + "|",
-        ]
-        for method in METHODS:
-            cells = []
-            for size in sizes:
-                some = [row for row in mine if row["method"] == method and int(row["bytes"]) == size]
-                if not some:
-                    cells.append("")
-                    continue
-                mean = np.mean([float(row["recall_at_10"]) for row in some])
-                error = np.sqrt(np.mean([float(row["standard_error"]) ** 2 for row in some]) / len(some))
-                cells.append(f"{mean:.3f} ± {error:.3f}".replace("0.", "."))
-            if any(cells):
-                lines.append(f"| {method} | " + " | ".join(cells) + " |")
+        for times in (False, True):
+            head = f"{name}, " + ("train s / encode µs / query µs" if times else "recall@10 ± error (draws)")
+            lines += [f"\n| {head} | " + " | ".join(f"{size} B" for size in sizes) + " |"]
+            lines += ["|---" * (len(sizes) + 1) + "|"]
+            for shown, methods in SHOWN.items():
+                cells = [cell(mine, methods, size, times) for size in sizes]
+                if any(cells):
+                    lines.append(f"| {shown} | " + " | ".join(cells) + " |")
+        lines.append("| least lead | " + " | ".join(least_lead(mine, size) for size in sizes) + " |")
     return "\n".join(lines)
+
+
+def cell(rows, methods, size, times):
+    """What a table says of the best of some methods."""
+    groups = [
+        [row for row in rows if row["method"] == each and int(row["bytes"]) == size] for each in methods
+    ]
+    groups = [group for group in groups if group]
+    if not groups:
+        return ""
+    best = max(groups, key=lambda group: np.mean([float(row["recall_at_10"]) for row in group]))
+    if times:
+        train, encode, query = (min(float(row[key]) for row in best) for key in TIMES)
+        return f"{train:.1f} / {encode:.1f} / {query:.0f}"
+    mean = np.mean([float(row["recall_at_10"]) for row in best])
+    error = np.sqrt(np.mean([float(row["standard_error"]) ** 2 for row in best]) / len(best))
+    bits = re.findall(r", (\d) bits", best[0]["method"]) or ["1"]
+    more = f", {bits[0]} bits" if len(methods) > 1 else ""
+    return f"{mean:.3f} ± {error:.3f} ({len(best)}{more})".replace("0.", ".")
+
+
+def least_lead(rows, size):
+    """The least of the draws' leads of ours over the best of the others, and over which."""
+    leads = []
+    for seed in {row["seed"] for row in rows}:
+        here = [row for row in rows if row["seed"] == seed and int(row["bytes"]) == size]
+        ours = [float(row["recall_at_10"]) for row in here if row["method"] == OURS]
+        others = [
+            (float(row["recall_at_10"]), row["method"]) for row in here if row["method"] not in (OURS, *SIGNS)
+        ]
+        if ours and others:
+            recall, method = max(others)
+            leads.append((ours[0] - recall, method))
+    return f"{min(leads)[0]:+.3f} ({min(leads)[1]})" if leads else ""
 
 
 def main():

@@ -2,8 +2,8 @@
 
 `python tests/learned_coverage.py` prints a table: a power law, digits, and text, GloVe, MNIST and photographs (VLAD, by
 codes that are asked for by name and by those that are chosen) where they lie in the folder BILSH_DATA, three draws each
-of 500 new queries (300 digits and photographs); items are those learned from and others of their kind. The standard error
-is that over draws. `--seed` gives other draws.
+of 500 new queries (300 digits and photographs); items are those learned from and others of their kind. The standard
+error is that over draws. `--seed` gives other draws.
 """
 
 import argparse

@@ -44,8 +44,9 @@ def plot(tables: Tables) -> Any:
     kind = distinct(tables["copies"], "copy")[0]
     rows = select(tables["copies"], copy=kind)
     draw_copies(axes[2, 0], rows)
-    axes[2, 0].legend(loc="center left", bbox_to_anchor=(1.05, 0.5))
+    axes[2, 0].get_legend().remove()
     axes[2, 1].set_axis_off()
+    axes[2, 1].legend(*axes[2, 0].get_legend_handles_labels(), loc="center left")
     shortest = min(bits for bits in column(rows, "bits") if bits is not None)
     best = max(select(rows, bits=shortest), key=lambda row: row["recall_at_1"])
     axes[2, 0].set(

@@ -214,15 +214,16 @@ def _pq(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
 
 
 def _opq(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
-    """A learned rotation of all numbers before product quantisation: 25 iterations on up to 20,000 rows.
+    """A learned rotation before product quantisation: 25 iterations on up to 20,000 rows, to up to 512 numbers.
 
     "np": without FAISS's polysemous training, which orders codewords, changes no estimate and takes minutes.
     """
     n, d = shape
     if size > d or n < 256:
         return None
-    faiss, dims = optional("faiss", "OPQ"), size * -(-d // size)
-    index = faiss.index_factory(dims, f"OPQ{size}_{dims},PQ{size}np")
+    faiss, placed = optional("faiss", "OPQ"), max(d, size * -(-min(d, 512) // size))
+    dims = min(placed, 512) // size * size
+    index = faiss.index_factory(placed, f"OPQ{size}_{dims},PQ{size}np")
     rotation = faiss.downcast_VectorTransform(index.chain.at(0))
     rotation.niter, rotation.max_train_points = 25, 20_000
     rotation.pq = faiss.ProductQuantizer(dims, size, 8)
