@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format-native types tests coverage claims results choices text-data test-slow torture stubs test-browser page-picture sanitize sanitize-threads clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
+.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format types tests coverage claims results choices text-data test-slow torture stubs test-browser page-picture sanitize sanitize-threads clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
 
 setup: $(VENV)/.built
 
@@ -38,8 +38,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror src/bilsh/native/*.cpp src/bilsh/native/*.h tests/native/*.cpp
 
-# The compiled core's source as .clang-format says.
-format-native: $(VENV)/.deps
+# All source as pyproject.toml and .clang-format say.
+format: $(VENV)/.deps
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 	$(BIN)/clang-format -i src/bilsh/native/*.cpp src/bilsh/native/*.h tests/native/*.cpp
 
 types: setup
@@ -181,9 +183,11 @@ $(VENV)/.bench: $(VENV)/.deps
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
-# The documentation as pages in build/docs; every warning is an error.
+# The documentation as pages in build/docs; every warning is an error, and so is a page that loads anything from a network.
+FOREIGN = <(script|img|iframe)[^>]*src="(https?:)?//|<link[^>]*href="(https?:)?//|(url\(|@import )["'"'"']?(https?:)?//
 docs: setup $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	! grep -rlE '$(FOREIGN)' --include='*.html' --include='*.css' build/docs
 	@echo "build/docs/index.html"
 
 $(VENV)/.docs: $(VENV)/.deps
@@ -205,15 +209,17 @@ test-wheel: wheel
 	CC=false CXX=false build/wheel-venv/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
 	cd build && wheel-venv/bin/python ../tests/smoke.py
 
-# The oldest releases of what bilsh depends on that pyproject.toml allows.
+# The oldest releases of what bilsh depends on that pyproject.toml allows; they may warn of what newer ones beside them will drop.
 test-lowest: $(VENV)/.deps
 	rm -rf build/lowest && $(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	build/lowest/bin/python -m pip install --quiet "numpy==2.0.0" "scipy==1.13.0" "scikit-learn==1.6.0" "threadpoolctl==3.1.0" \
-	  "typer==0.19.0" "rich==13.0.0" "pandas==2.2.2" "pyarrow==16.1.0" "h5py==3.11.0" "opencv-python-headless==4.10.0.84" pytest pytest-xdist hypothesis mpmath sybil
+	  "typer==0.19.0" "rich==13.0.0" "pandas==2.2.2" "pyarrow==16.1.0" "h5py==3.11.0" "opencv-python-headless==4.10.0.84" \
+	  "matplotlib==3.9.0" "pillow==10.0.0" "faiss-cpu==1.9.0" "starlette==1.5.1" "uvicorn==0.30.0" pytest pytest-xdist hypothesis mpmath sybil
 	build/lowest/bin/python -m pip install --quiet .
 	build/lowest/bin/python tests/smoke.py
-	build/lowest/bin/python -m pytest -q -n auto --dist loadfile tests/encoders tests/search tests/store tests/theory tests/estimates tests/native tests/laws
+	build/lowest/bin/python -m pytest -q -n auto --dist loadfile -W default::DeprecationWarning tests/encoders tests/search tests/store \
+	  tests/theory tests/estimates tests/native tests/laws tests/workflows tests/cli
 
 clean:
-	rm -rf $(VENV) $(MILVUS) build dist
+	rm -rf $(VENV) $(MILVUS) build dist docs/examples docs/reference/generated

@@ -37,6 +37,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
+    "write_computation_times": False,  # its page would load scripts from a network
     "show_signature": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,

@@ -9,6 +9,7 @@ measures VLAD of copies of photographs instead, by learned and by sign codes: `f
 import argparse
 import csv
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -19,28 +20,31 @@ from bilsh.datasets.images import ImageFolder
 from bilsh.descriptors import Vlad, describe
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.inputs import COPIES, Copy
-from bilsh.experiments.peers import METHODS, peer_rows
+from bilsh.experiments.peers import RABITQ_BITS, peer_rows, rabitq_name
 
 ITEMS, QUERIES = 20_000, 1_000
 DATA = Path(os.environ.get("BILSH_DATA") or "data")
-COLUMNS = ("data", "seed", "queries", "method", "bytes", "recall_at_10", "standard_error", "seconds")
+COLUMNS = ("data", "seed", "queries", "method", "bytes", "recall_at_10", "standard_error")
+TIMES = ("train_seconds", "encode_microseconds", "query_microseconds")
 OURS = "ours: learned, asymmetric"
-QUICK = (OURS, "PQ", "IVF256-RaBitQ", "IVF256-RaBitQ, 2 bits", "RaBitQ", "RaBitQ, 2 bits")
-OTHERS = ("scalar quantiser", "IVF256-RaBitQ, 4 bits", "RaBitQ, 4 bits", "ours: sign, asymmetric")
-SIGNS = ("ours: kernel, Hamming", "FAISS LSH", "ITQ")
+RABITQ = tuple(rabitq_name(bits, lists) for lists in (0, 256) for bits in RABITQ_BITS)
+QUICK = (OURS, "PQ", *RABITQ, "scalar quantiser")
+SIGNS = ("ours: sign, asymmetric", "ours: kernel, Hamming", "ours: sign, Hamming", "FAISS LSH", "ITQ")
+SIZES = (64, 128, 32, 98, 200)
+FEW = ("digits", "glove", "power law")
 
 PLAN = (
-    *((name, 0, size, QUICK) for size in (128, 64, 32, 200) for name in ("text", "mnist")),
-    *((name, 0, size, ("OPQ",)) for size in (64, 128) for name in ("mnist", "text")),
-    *((name, seed, size, QUICK) for seed in (1, 2) for size in (32, 64, 128) for name in ("mnist", "text")),
-    *((name, seed, 32, QUICK) for seed in range(3) for name in ("digits", "glove", "power law")),
-    *((name, seed, 200, QUICK) for seed in (1, 2) for name in ("mnist", "text")),
-    *((name, seed, 98, QUICK) for seed in range(3) for name in ("mnist", "text")),
-    *((name, seed, 64, QUICK) for seed in range(3) for name in ("digits", "glove", "power law")),
-    *((name, 0, size, ("OPQ",)) for size in (32, 98, 200) for name in ("mnist", "text")),
-    *((name, 0, size, QUICK) for size in (16, 400) for name in ("mnist", "text")),
-    *((name, 0, size, (*OTHERS, *SIGNS)) for size in (32, 64, 128, 200) for name in ("mnist", "text")),
-    *((name, seed, 64, ("OPQ",)) for seed in (1, 2) for name in ("mnist", "text")),
+    *((name, 0, size, QUICK) for size in SIZES for name in ("text", "mnist")),
+    *((name, 0, size, ("OPQ",)) for name in ("text", "mnist") for size in SIZES),
+    *((name, 0, 32, (*QUICK, "OPQ")) for name in FEW),
+    *((name, seed, size, QUICK) for seed in (1, 2) for size in SIZES for name in ("text", "mnist")),
+    *((name, seed, size, ("OPQ",)) for size in SIZES[:3] for seed in (1, 2) for name in ("text", "mnist")),
+    *((name, 0, size, SIGNS) for size in (16, *SIZES, 400) for name in ("text", "mnist")),
+    *((name, seed, size, QUICK) for seed in range(3) for size in (16, 400) for name in ("text", "mnist")),
+    *((name, seed, 32, (*QUICK, "OPQ")) for seed in (1, 2) for name in FEW),
+    *((name, 0, 64, (*QUICK, "OPQ")) for name in FEW),
+    *((name, seed, size, ("OPQ",)) for seed in (1, 2) for size in SIZES[3:] for name in ("text", "mnist")),
+    *((name, 0, 16, ("OPQ",)) for name in ("text", "mnist")),
 )
 """What is measured, the most wanted first: data, seed, bytes, methods."""
 
@@ -68,27 +72,31 @@ def drawn(name, seed):
     return np.asarray(X[np.sort(np.random.default_rng(100 + seed).permutation(len(X))[:n])], dtype=np.float32)
 
 
-def measure(path, only, by):
-    """Append what is missing, of some data and methods or of all."""
+def measure(path, data, method, size, draw):
+    """Append what is missing, of some data, methods, bytes and draws or of all."""
     done = (
         {(row["data"], row["seed"], row["method"], row["bytes"]) for row in read(path)}
         if path.exists()
         else set()
     )
     with path.open("a", newline="") as file:
-        out = csv.DictWriter(file, COLUMNS)
+        out = csv.DictWriter(file, (*COLUMNS, *TIMES))
         if not done:
             out.writeheader()
-        for name, seed, size, methods in PLAN:
+        for name, seed, n_bytes, methods in PLAN:
             missing = [
-                method
-                for method in methods
-                if (name, str(seed), method, str(size)) not in done and (not by or method in by)
+                each
+                for each in methods
+                if (name, str(seed), each, str(n_bytes)) not in done and (not method or each in method)
             ]
-            if not missing or (only and name not in only) or (X := drawn(name, seed)) is None:
+            wanted = all(
+                not some or each in some for each, some in ((name, data), (n_bytes, size), (seed, draw))
+            )
+            if not missing or not wanted or (X := drawn(name, seed)) is None:
                 continue
             queries = min(QUERIES, len(X) // 6)  # a sixth of digits, which are few
-            for row in peer_rows(X, size, 1.0, queries, seed, missing):
+            near = exact_neighbors(X[:200].reshape(200, -1), X.reshape(len(X), -1), 50)[1]
+            for row in peer_rows(X, n_bytes, float(near[:, -1].mean()), queries, seed, missing):
                 row = {
                     key: round(value, 5) if isinstance(value, float) else value for key, value in row.items()
                 }
@@ -111,6 +119,16 @@ def photographs(cache):
         made = describe(ImageFolder(list(place)), Copy(book, scale, keep), cache=cache)
         copies[kind] = np.array([place[path] for path in made.paths]), np.asarray(made.X)
     return np.asarray(items.X), copies
+
+
+def some_photographs(n, rng):
+    """VLAD (n, 64,000) of some photographs in random order; None where they are not here."""
+    if not (DATA / "flickr").is_dir():
+        return None
+    book = np.load(DATA / "vlad_codebook500.npy").astype(np.float32)
+    paths = datasets.images(DATA / "flickr").paths
+    chosen = [paths[i] for i in rng.permutation(len(paths))[:n]]
+    return np.asarray(describe(ImageFolder(chosen), Vlad(book)).X).reshape(n, -1)
 
 
 def measure_copies(path, seeds, sizes=(32, 64, 128, 200)):
@@ -144,30 +162,71 @@ def read(path):
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
+BEST = {
+    "IVF256-RaBitQ, best bits": RABITQ[len(RABITQ_BITS) :],
+    "RaBitQ, best bits": RABITQ[: len(RABITQ_BITS)],
+}
+SHOWN = {
+    **{name: (name,) for name in (OURS, "OPQ", "PQ")},
+    **BEST,
+    **{name: (name,) for name in ("scalar quantiser", *SIGNS)},
+}
+"""Rows of tables: of RaBitQ the number of bits that found most, in each column."""
+
+
 def tables(path):
-    """Mean recall by data, method and bytes, with the standard error over seeds and queries."""
-    found = read(path)
-    lines = []
+    """Mean recall by data, method and bytes, its standard error over queries and number of draws; then times.
+
+    Below them by how much ours leads the best of the others that keep real-valued queries, at least, over the draws.
+    """
+    found, lines = read(path), []
     for name in dict.fromkeys(row["data"] for row in found):
         mine = [row for row in found if row["data"] == name]
         sizes = sorted({int(row["bytes"]) for row in mine})
-        lines += [
-            f"\n| {name} | " + " | ".join(f"{size} B" for size in sizes) + " |",
-            "|---" * (len(sizes) + 1) + "|",
-        ]
-        for method in METHODS:
-            cells = []
-            for size in sizes:
-                some = [row for row in mine if row["method"] == method and int(row["bytes"]) == size]
-                if not some:
-                    cells.append("")
-                    continue
-                mean = np.mean([float(row["recall_at_10"]) for row in some])
-                error = np.sqrt(np.mean([float(row["standard_error"]) ** 2 for row in some]) / len(some))
-                cells.append(f"{mean:.3f} ± {error:.3f}".replace("0.", "."))
-            if any(cells):
-                lines.append(f"| {method} | " + " | ".join(cells) + " |")
+        for times in (False, True):
+            head = f"{name}, " + ("train s / encode µs / query µs" if times else "recall@10 ± error (draws)")
+            lines += [f"\n| {head} | " + " | ".join(f"{size} B" for size in sizes) + " |"]
+            lines += ["|---" * (len(sizes) + 1) + "|"]
+            for shown, methods in SHOWN.items():
+                cells = [cell(mine, methods, size, times) for size in sizes]
+                if any(cells):
+                    lines.append(f"| {shown} | " + " | ".join(cells) + " |")
+        lines.append("| least lead | " + " | ".join(least_lead(mine, size) for size in sizes) + " |")
     return "\n".join(lines)
+
+
+def cell(rows, methods, size, times):
+    """What a table says of the best of some methods."""
+    groups = [
+        [row for row in rows if row["method"] == each and int(row["bytes"]) == size] for each in methods
+    ]
+    groups = [group for group in groups if group]
+    if not groups:
+        return ""
+    best = max(groups, key=lambda group: np.mean([float(row["recall_at_10"]) for row in group]))
+    if times:
+        train, encode, query = (min(float(row[key]) for row in best) for key in TIMES)
+        return f"{train:.1f} / {encode:.1f} / {query:.0f}"
+    mean = np.mean([float(row["recall_at_10"]) for row in best])
+    error = np.sqrt(np.mean([float(row["standard_error"]) ** 2 for row in best]) / len(best))
+    bits = re.findall(r", (\d) bits", best[0]["method"]) or ["1"]
+    more = f", {bits[0]} bits" if len(methods) > 1 else ""
+    return f"{mean:.3f} ± {error:.3f} ({len(best)}{more})".replace("0.", ".")
+
+
+def least_lead(rows, size):
+    """The least of the draws' leads of ours over the best of the others, and over which."""
+    leads = []
+    for seed in {row["seed"] for row in rows}:
+        here = [row for row in rows if row["seed"] == seed and int(row["bytes"]) == size]
+        ours = [float(row["recall_at_10"]) for row in here if row["method"] == OURS]
+        others = [
+            (float(row["recall_at_10"]), row["method"]) for row in here if row["method"] not in (OURS, *SIGNS)
+        ]
+        if ours and others:
+            recall, method = max(others)
+            leads.append((ours[0] - recall, method))
+    return f"{min(leads)[0]:+.3f} ({min(leads)[1]})" if leads else ""
 
 
 def main():
@@ -177,12 +236,16 @@ def main():
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--data", action="append", help="only these data")
     parser.add_argument("--method", action="append", help="only these methods")
+    parser.add_argument("--size", action="append", type=int, help="only so many bytes")
+    parser.add_argument("--draw", action="append", type=int, help="only these draws")
     parser.add_argument("--copies", action="store_true", help="VLAD of copies of photographs")
     parser.add_argument("--seeds", type=int, default=3, help="draws of --copies")
     given = parser.parse_args()
     if given.copies:
         return measure_copies(given.file, given.seeds)
-    return print(tables(given.file)) if given.table else measure(given.file, given.data, given.method)
+    if given.table:
+        return print(tables(given.file))
+    return measure(given.file, given.data, given.method, given.size, given.draw)
 
 
 if __name__ == "__main__":

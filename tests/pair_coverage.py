@@ -12,6 +12,12 @@ import bilsh
 from hit_coverage import load
 
 PRESETS = {
+    "lsh_angle": bilsh.lsh_angle,
+    "lsh_sik": bilsh.lsh_sik,
+    "circulant_angle": bilsh.circulant_angle,
+    "circulant_sik": bilsh.circulant_sik,
+    "AngleEncoder": bilsh.AngleEncoder,
+    "KernelEncoder": bilsh.KernelEncoder,
     "bilinear_angle": bilsh.bilinear_angle,
     "blsh_sik, m = 1": bilsh.blsh_sik,
     "blsh_sik, m = 5": lambda n_bits, random_state: bilsh.blsh_sik(
@@ -56,11 +62,12 @@ def main():
     parser.add_argument("--data", default="digits")
     parser.add_argument("--bits", default="64,512,2048,8192")
     parser.add_argument("--encoders", type=int, default=6)
+    parser.add_argument("--presets", nargs="*", default=list(PRESETS))
     options = parser.parse_args()
     print("| code, data | bits | combined: near / far | sampling alone: near / far |\n|---|---|---|---|")
     for data in options.data.split(","):
         X = load(data).astype(np.float64)
-        for preset in PRESETS:
+        for preset in options.presets:
             for n_bits in map(int, options.bits.split(",")):
                 rng = np.random.default_rng(n_bits)
                 share = 100 * covered(X, preset, n_bits, range(500, 500 + options.encoders), rng).mean(axis=0)

@@ -13,7 +13,7 @@ from time import sleep
 import numpy as np
 import pytest
 
-from bilsh.benchmark import benchmark, limits, machine, program, report, targets
+from bilsh.benchmark import benchmark, cells, limits, machine, plots, program, report, targets
 from bilsh.benchmark import contestants_encode as enc
 from bilsh.benchmark import contestants_hamming as ham
 from bilsh.benchmark.measure import SHORTEST_SAMPLE, Contestant, Timing, race
@@ -21,6 +21,7 @@ from bilsh.benchmark.sizes import FULL, QUICK, SMOKE
 from bilsh.benchmark.targets import Race
 from bilsh.codes import unpack
 from bilsh.errors import InvalidInputError
+from bilsh.experiments import plots as pictures
 
 CASES = [enc.EncodeCase((7, 9), 50, 1), enc.EncodeCase((7, 9), 36, 3), enc.EncodeCase((20, 6), 100, 2)]
 
@@ -176,7 +177,8 @@ def test_ratios_are_their_time_over_ours_and_our_rate_over_the_best_limit():
 
 
 def test_goals_of_one_processor_are_not_judged_on_others(monkeypatch):
-    monkeypatch.setattr(targets._native, "level", lambda: "avx2")
+    monkeypatch.setattr(machine, "processor", lambda: "Intel(R) Xeon(R) 6")
+    monkeypatch.setattr(machine._native, "level", lambda: "amx")
     where = Race("encode", "c", 64, d=64_000, k=62_500, m=5)
     assert targets.check(where, limits.PEAK, 0.5, 0.0).met is None
     assert targets.check(where, enc.LITERAL, 8.5, 0.0).goal == 1  # never slower: everywhere
@@ -239,6 +241,13 @@ def test_without_curves_there_is_no_picture(tmp_path, capsys):
     assert "by the cpu clock" in printed
     assert "2 threads" not in printed
     assert {path.parent for path in files} == {tmp_path / machine.folder_name()}
+
+
+def test_cells_are_drawn_in_the_colours_of_all_pictures():
+    ours = (cells.CELLS, cells.PREFIXES, cells.SCAN)
+    assert set(plots.CELLS_STYLE) == {*ours, cells.IVF, cells.FAISS_HNSW, cells.USEARCH}
+    known = {value for value in vars(pictures).values() if isinstance(value, str) and value.startswith("#")}
+    assert {colour for colour, _ in plots.CELLS_STYLE.values()} <= known
 
 
 def test_the_program_writes_lines_tables_results_and_plots(tmp_path, capsys, monkeypatch):

@@ -93,6 +93,13 @@ def copies(data, n_items, kind, n_bits, mode, slow):
 
 
 CLAIMS = [
+    Claim(
+        PAGE,
+        r"it covers (\d+) % instead of 95 for angle codes of 64 bits",
+        lambda: coverage("MNIST", 20_000, "angle", 64)["hamming"][6:7],
+        tolerance=POINTS,
+        slow=True,
+    ),
     row("digits", 1000, "angle", 64, "hamming", slow=False),
     row("digits", 1000, "angle", 64, "asymmetric", slow=False),
     *(
@@ -110,5 +117,6 @@ CLAIMS = [
     condition("prefix of 1,024 bits", "kernel"),
     condition("calibrated on the store", "kernel"),
     pairs("digits", "blsh_sik, m = 1", 512, 6, slow=False),
+    pairs("digits", "AngleEncoder", 8192, 6, slow=True),
     pairs("MNIST", "bilinear_angle", 512, 3, slow=True),
 ]

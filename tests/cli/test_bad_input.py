@@ -109,6 +109,21 @@ def test_a_full_disk_is_told_and_harmless(place):
     assert answer("encode", "x.npy", "-o", "disk/s", "--bits", 4096, "--batch", 50, cwd=place)["items"] == 300
 
 
+def test_a_store_that_could_not_be_begun_is_begun_again(place):
+    """Of a first version that did not fit on the disk its lock is left, which is not in the way."""
+    encode = [*COMMAND, "encode", "x.npy", "-o", "s", "--bits", "4096"]
+    done = subprocess.run(
+        encode, cwd=place, capture_output=True, text=True, check=False, env=plain(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+    )  # fmt: skip
+    assert (done.returncode, [path.name for path in (place / "s").iterdir()]) == (1, ["lock"])
+    assert answer("encode", "x.npy", "-o", "s", "--bits", 4096, cwd=place)["items"] == 300
+    (place / "other").mkdir()
+    (place / "other" / "letter.txt").touch()
+    assert "is no store" in complaint("encode", "x.npy", "-o", "other", cwd=place)
+    assert [path.name for path in (place / "other").iterdir()] == ["letter.txt"]
+
+
 def test_debug_shows_the_traceback(place):
     done = subprocess.run(
         [sys.executable, "-m", "bilsh.cli", "info", "nowhere", "--debug"],

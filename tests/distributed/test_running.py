@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from scale_page import commands
+from scale_page import block, commands
 from typer.testing import CliRunner
 
 import bilsh
@@ -81,6 +81,11 @@ def test_a_cluster_is_used_as_the_page_says(tmp_path, monkeypatch):
             place = f"store{number}/"
             run(*(place if argument == "store/" else real.get(argument, argument) for argument in arguments))
             assert len(bilsh.Store.open(place)) == len(X)
+        encoder = bilsh.AngleEncoder(n_bits=128, random_state=0).fit(X)
+        body = block("Client(").replace("tcp://scheduler:8786", cluster.scheduler_address)
+        exec(body, {"distributed": bilsh.distributed, "encoder": encoder})  # noqa: S102  the page's own code
+        with bilsh.Store.open("store") as store:
+            np.testing.assert_array_equal(store.get(range(len(X))).codes, encoder.transform(X))
 
 
 def test_clusters_that_are_not_there(monkeypatch):

@@ -216,6 +216,24 @@ def test_centres_are_as_many_as_pay():
     assert bilsh.EuclideanEncoder(10, random_state=0).fit(clusters[:300]).n_centres_ == 1
 
 
+def test_centres_may_take_as_much_memory_as_they_do_not_as_much_as_their_bits_could(monkeypatch):
+    rng = np.random.default_rng(0)
+    spread = np.linspace(1, 0.01, 32)
+    clusters = 20 * rng.normal(size=(16, 32))[rng.integers(16, size=4000)] + spread * rng.normal(
+        size=(4000, 32)
+    )
+    encoder = bilsh.EuclideanEncoder(12, random_state=0).fit(clusters)
+    transform = encoder.coder_.transform
+    taken = transform.centres.nbytes + transform.basis.nbytes
+    # As many directions as there are numbers would take more: 64 bits could tell of them all.
+    assert encoder.n_centres_ == 16
+    assert taken < 16 * 32 * 32 * 4
+    monkeypatch.setattr(fitting, "PARAMETER_BYTES", 16 * 32 * 32 * 4)
+    assert encoder.fit(clusters).n_centres_ == 16
+    monkeypatch.setattr(fitting, "PARAMETER_BYTES", taken // 2)
+    assert encoder.fit(clusters).n_centres_ == 1
+
+
 @pytest.mark.parametrize(
     ("settings", "wrong"),
     [

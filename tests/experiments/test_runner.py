@@ -155,6 +155,7 @@ def test_without_faiss_its_rows_are_left_out_and_the_report_says_how_to_get_it(i
     assert {row["method"] for row in rows} == {
         "ours: kernel, Hamming",
         "ours: kernel, asymmetric",
+        "ours: sign, Hamming",
         "ours: sign, asymmetric",
         "ours: learned, asymmetric",
         "sign of centred values",

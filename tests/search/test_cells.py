@@ -89,6 +89,27 @@ def test_what_a_query_reads_and_finds(level, n_bytes):
         _native.force_level("auto")
 
 
+def test_queries_that_share_cells_may_read_more_than_they_hold():
+    # No row can be left by its first bits, so tens of thousands would wait for their turn; and 300 queries are more
+    # than share cells at a time.
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 256, (80_000, 80), dtype=np.uint8)
+    queries = rng.integers(0, 256, (300, 80), dtype=np.uint8)
+    cells = Cells(np.ascontiguousarray(codes[::4000]), np.arange(0, 84_000, 4000))
+    slabs = slabs_of(codes)
+    rows = cells.of(slabs, None)
+    limits = prefix_limits(640, rows.prefixes, 0.2)
+    found = rows.top_k(queries, 10, 100, 20, 0.8, EVERYTHING, limits)
+    assert (found[2][:, 2] == len(cells)).all()
+    true = _native.hamming_top_k(queries, slabs, 10, None, None, 1)[0]
+    assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found[0], true, strict=True)]) > 0.7
+    for q in (0, 255, 256, 299):
+        alone = rows.top_k(queries[q : q + 1], 10, 100, 20, 0.8, EVERYTHING, limits)
+        assert alone[0].tolist() == found[0][q : q + 1].tolist()
+    exact = prefix_limits(640, rows.prefixes, EXACT)
+    assert rows.top_k(queries, 10, 100, 20, 0.8, EVERYTHING, exact)[0].tolist() == true.tolist()
+
+
 def test_more_cells_are_read_where_the_first_hold_too_few():
     codes = clustered(60, 8, 0)
     order, cells = in_cells(codes, 30)
@@ -152,6 +173,28 @@ def test_centres_are_majorities(n, n_bytes, n_cells, seed):
             np.packbits(2 * mine.sum(axis=0) > len(mine), bitorder="little") if len(mine) else before[cell]
         )
         assert after[cell].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("level", _native.levels())
+@pytest.mark.parametrize(
+    ("n", "n_bytes", "n_cells"), [(1, 8, 1), (5, 128, 40), (700, 3, 2100), (5000, 64, 333), (300, 100, 17)]
+)
+def test_every_code_goes_to_the_first_of_the_nearest_centres(level, n, n_bytes, n_cells):
+    rng = np.random.default_rng(n)
+    codes = rng.integers(0, 256, (n, n_bytes), dtype=np.uint8)
+    centres = rng.integers(0, 256, (n_cells, n_bytes), dtype=np.uint8)
+    centres[n_cells // 2 :] = centres[: n_cells - n_cells // 2]  # equals
+    _native.force_level(level)
+    try:
+        found = [_native.nearest_centres(codes, centres, n_jobs) for n_jobs in (1, 3)]
+    finally:
+        _native.force_level("auto")
+    expected = _native.hamming_matrix(codes, centres, 1).argmin(axis=1)
+    assert all((one == expected).all() for one in found)
+    with pytest.raises(ValueError, match="as long as codes"):
+        _native.nearest_centres(codes, np.zeros((1, n_bytes + 1), dtype=np.uint8))
+    with pytest.raises(ValueError, match="there must be a centre"):
+        _native.nearest_centres(codes, centres[:0])
 
 
 def test_large_cells_count_beyond_a_byte():

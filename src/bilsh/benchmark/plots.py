@@ -15,6 +15,16 @@ AXES = {
     "scaling-codes": "stored codes of 512 bits",
 }
 
+CELLS_STYLE = {
+    "cells": ("#009E73", "-"),
+    "progressive": ("#0072B2", "-"),
+    "full scan": ("#222222", "-"),
+    "FAISS BinaryIVF": ("#D55E00", "--"),
+    "FAISS BinaryHNSW": ("#E69F00", "--"),
+    "usearch HNSW": ("#CC79A7", "--"),
+}
+"""Colours of :mod:`bilsh.experiments.plots`, which a test compares; ours solid."""
+
 
 def draw(timings: Sequence[Timing], path: Path) -> bool:
     """Draw time per item against k, d, n and the number of stored codes, ours solid; say whether it was possible.
@@ -62,16 +72,15 @@ def draw_cells(timings: Sequence[Timing], path: Path) -> bool:
     for items, axes in zip(
         sorted({t.items for t in own}), figure.subplots(1, 2, sharey=True).flat, strict=False
     ):
-        for contestant in dict.fromkeys(t.contestant for t in own):
+        for contestant, (colour, line) in CELLS_STYLE.items():
             points = [
                 (int(t.case.split()[1].strip(",")), 1e3 * (t.seconds or 0) / items)
                 for t in own
                 if t.contestant == contestant and t.items == items
             ]
             if points:
-                ours = contestant in ("cells", "progressive", "full scan")
                 axes.plot(
-                    *zip(*points, strict=True), marker="o", label=contestant, linestyle="-" if ours else "--"
+                    *zip(*points, strict=True), marker="o", label=contestant, color=colour, linestyle=line
                 )
         title = "one query at a time" if items == 1 else f"{items} queries together"
         axes.set(xscale="log", yscale="log", xlabel="items", title=title)

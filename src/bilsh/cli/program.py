@@ -23,6 +23,12 @@ FAILED, DAMAGED, INTERRUPTED = 1, 3, 130
 class Program(TyperGroup):
     """The group of all commands; errors of any of them end here."""
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands with their whole summaries, however narrow the terminal is; click would cut them."""
+        rows = [(name, command.get_short_help_str(limit=1000)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         warnings.showwarning = _show_warning

@@ -39,7 +39,9 @@ class AngleCalibration(Calibration):
 
     def __init__(self, coder: Coder) -> None:
         super().__init__(coder)
-        self._law: SignSpread | None = getattr(coder, "spread", None)
+        self._spread: SignSpread | None = getattr(coder, "spread", None)
+        own_law = self._spread is not None and not self._spread.angular
+        self._law: SignSpread | None = self._spread if own_law else None
         self._pairs = None if self._law is None else coder.projection.pairs_of(coder.outputs)
         self._one_grid = coder.projection.one_grid
         count, d = coder.projection.orthogonal_pairs(coder.outputs)
@@ -70,7 +72,7 @@ class AngleCalibration(Calibration):
 
     def spread(self, fraction: Floats) -> Floats | None:
         """How far expected fractions of pairs lie from the law."""
-        return np.zeros(np.shape(fraction)) if self._law is None else self._law.spread_at(fraction)
+        return np.zeros(np.shape(fraction)) if self._spread is None else self._spread.spread_at(fraction)
 
     @property
     def one_grid(self) -> bool:

@@ -279,7 +279,7 @@ class AngleCoder(Coder):
     mean : float32 array of the input shape
         Mean of the data at fit; subtracted through the offsets.
     spread : SignSpread or None
-        Bilinear projections: what the data's matrices make of the law; None where angle / pi nearly holds.
+        Bilinear projections: the law of the data's matrices, or how far pairs stray from angle / pi, if at all.
     """
 
     kind: ClassVar[str] = "angle"
@@ -327,7 +327,7 @@ class KernelCoder(Coder):
     spectrum : float64 array or None
         Bilinear projections: mean normalised spectrum of sampled differences.
     spread : SpectrumSpread or None
-        Unscrambled ones: how spectra of differences vary about it.
+        How spectra of differences vary about it; None where they hardly do (large scrambled matrices).
     """
 
     kind: ClassVar[str] = "kernel"

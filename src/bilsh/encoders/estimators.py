@@ -25,6 +25,9 @@ from bilsh.validation import check_choice, check_positive, finite_blocks
 SIGN_DRAWS = 256
 """Random vectors over which moments of bilinear sign codes are averaged."""
 
+SMALL = 16
+"""Shorter sides of scrambled matrices up to which pairs stray from the law as far as codes of 10,000 bits do."""
+
 
 class AngleEncoder(ProjectedEncoder):
     r"""Codes whose Hamming distance tells the angle between centred descriptors (eq. 1; bilinear: eq. 6).
@@ -240,7 +243,7 @@ class KernelEncoder(ProjectedEncoder):
             bandwidth=bandwidth,
             quadrature=quadrature,
             spectrum=spectrum,
-            spread=None if drawn.scrambled else _spectrum_spread(pairs, spectrum, bandwidth, thresholds),
+            spread=_spectrum_spread(pairs, drawn.scrambled, spectrum, bandwidth, thresholds),
         )
 
     def _use_quadrature(self, n_bits: int, thresholds: str) -> bool:
@@ -282,21 +285,33 @@ def _sign_spread(
     X: Any, mean: NDArray[np.float32], drawn: LinearMap, outputs: Integers, draws: Draws
 ) -> SignSpread | None:
     """How bilinear sign codes of these data differ from angle / pi; None where they hardly do."""
-    if drawn.scrambled and drawn.orthogonal_pairs(outputs)[0]:
+    angular = drawn.scrambled and drawn.orthogonal_pairs(outputs)[0] > 0
+    centre = drawn.matrices(mean[None].astype(np.float64))
+    if centre is None or (angular and min(centre.shape[1:]) > SMALL):
         return None
-    pairs = neighbourhood.sample_pairs(X, drawn.matrices, draws.sample)
+    # Hits are sampled from the same generator later: what only widens intervals of pairs must not shift them.
+    rng = draws.sample.spawn(1)[0] if angular else draws.sample
+    pairs = neighbourhood.sample_pairs(X, drawn.matrices, rng)
     if pairs is None:
         return None
-    centre = np.asarray(drawn.matrices(mean[None].astype(np.float64)))
-    moments = sign_moments(pairs.left - centre, pairs.right - centre, n_draws=SIGN_DRAWS, rng=draws.sample)
-    return SignSpread.of(moments, SIGN_DRAWS) if (moments.angle > 0).sum() >= 2 * BINS else None
+    moments = sign_moments(pairs.left - centre, pairs.right - centre, n_draws=SIGN_DRAWS, rng=rng)
+    if (moments.angle > 0).sum() < 2 * BINS:
+        return None
+    spread = SignSpread.of(moments, SIGN_DRAWS)
+    return spread.about_angle() if angular else spread
 
 
 def _spectrum_spread(
-    pairs: neighbourhood.Pairs | None, spectrum: NDArray[np.float64] | None, bandwidth: float, thresholds: str
+    pairs: neighbourhood.Pairs | None,
+    scrambled: bool,
+    spectrum: NDArray[np.float64] | None,
+    bandwidth: float,
+    thresholds: str,
 ) -> SpectrumSpread | None:
-    """How spectra of differences vary about their mean; None where nothing can tell."""
-    if pairs is None or spectrum is None or (pairs.distances() > 0).sum() < 2 * BINS:
+    """How spectra of differences vary about their mean; None where nothing can tell, or where they hardly do."""
+    if pairs is None or spectrum is None or (scrambled and len(spectrum) > SMALL):
+        return None
+    if (pairs.distances() > 0).sum() < 2 * BINS:
         return None
     return SpectrumSpread.of(pairs.spectra(), pairs.distances() / bandwidth, spectrum, thresholds)
 

@@ -185,7 +185,8 @@ class EuclideanCoder(Coder):
         if self.angles is None:
             return {"unit_norm_": self.unit_norm}, {}
         told = {"unit_norm_": self.unit_norm, "angle_items_": self.angles.n_items}
-        return told, {"angles_": self.angles.to_array()}
+        ranks = {} if self.angles.ranks is None else {"angle_ranks_": self.angles.ranks}
+        return told, {"angles_": self.angles.to_array(), **ranks}
 
     @classmethod
     def restore(
@@ -194,7 +195,9 @@ class EuclideanCoder(Coder):
         """Inverse of :meth:`learned`."""
         angles = None
         if "angles_" in arrays:
-            angles = AngleTable.from_array(arrays["angles_"], int(fitted.get("angle_items_", 0)))
+            angles = AngleTable.from_array(
+                arrays["angles_"], int(fitted.get("angle_items_", 0)), arrays.get("angle_ranks_")
+            )
         return cls(**common, angles=angles, unit_norm=bool(fitted["unit_norm_"]))
 
 

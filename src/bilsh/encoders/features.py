@@ -1,4 +1,4 @@
-"""Random Fourier features, linear and bilinear: the codes before quantisation (sec. 2.2 and 3.1)."""
+"""Random Fourier features, dense and bilinear: the codes before quantisation (sec. 2.2 and 3.1)."""
 
 from __future__ import annotations
 

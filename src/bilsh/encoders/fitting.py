@@ -36,6 +36,8 @@ MUCH_FINER = 0.5
 """Steps of the added number of items must have less than this share of the error of those at scale 1."""
 PARAMETER_BYTES = 2**25
 """Bound on what centres and frames may take together."""
+ROTATION_WORK = 2**37
+"""Bound on centres times d^3, what their plain rotations cost to learn: 16 of them up to d = 2,048, else one."""
 ROWS_PER_CENTRE = 100
 CENTRES = (1, 16, 64)
 WORTH_IT = 0.005
@@ -104,14 +106,6 @@ def chosen_shape(sample: Sample, transform: str, n_bits: int) -> tuple[int, int]
     return None if left[1] < MUCH_BETTER * left[0] else shape
 
 
-def candidates(sample: Sample, shape: tuple[int, int] | None, n_bits: int) -> list[int]:
-    """Numbers of centres that the sample and the memory allow."""
-    d = sample.d
-    frame = min(d, n_bits) * d if shape is None else shape[0] ** 2 + shape[1] ** 2
-    most = min(len(sample.train) // ROWS_PER_CENTRE, PARAMETER_BYTES // (4 * (d + frame)))
-    return [c for c in CENTRES if c <= most] or [1]
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A centre with its frame and bits."""
@@ -130,6 +124,12 @@ class Cell:
         """Coordinates (n, m) that have bits."""
         return np.ascontiguousarray(coordinates_of(self.frame, X - self.centre)[:, self.bits.used])
 
+    @property
+    def parameters(self) -> int:
+        """Numbers that centre and frame take."""
+        parts = (self.centre, self.frame.left, self.frame.right, self.frame.basis)
+        return sum(part.size for part in parts if part is not None)
+
 
 def learned_cells(
     sample: Sample, shape: tuple[int, int] | None, n_centres: int, n_bits: int, rng: np.random.Generator
@@ -144,8 +144,16 @@ def learned_cells(
         mine = D[nearest == c]
         covariance = prior if len(centres) == 1 else Covariance.of(mine, shape).towards(prior)
         frame = covariance.frame(mine if len(mine) >= ROWS_PER_CENTRE // 2 else D)
-        cells.append(Cell(centre, frame, allocate(frame.deviations, n_bits)))
+        cells.append(_cell(centre, frame, allocate(frame.deviations, n_bits)))
     return cells
+
+
+def _cell(centre: Values, frame: Frame, bits: Allocation) -> Cell:
+    """Return a cell that keeps of a plain rotation what has bits: d^2 numbers for each centre would be many."""
+    if frame.basis is None:
+        return Cell(centre, frame, bits)
+    kept = Frame(None, None, frame.basis[bits.used], frame.deviations[bits.used])
+    return Cell(centre, kept, replace(bits, used=np.arange(len(bits.used))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +254,13 @@ class Trial:
         chosen = best if found[best] >= found[0] + WORTH_IT else 0
         return cls(cells, seen, SHARES[chosen], found[chosen])
 
+    def allows(self, n_centres: int, sample: Sample, shape: tuple[int, int] | None) -> bool:
+        """Whether rows, memory and time allow so many centres, if each takes as much as those of this trial."""
+        each = sum(cell.parameters for cell in self.cells) / len(self.cells)
+        work = n_centres * sample.d**3 if shape is None else 0
+        enough = n_centres * ROWS_PER_CENTRE <= len(sample.train)
+        return enough and 4 * n_centres * each <= PARAMETER_BYTES and work <= ROTATION_WORK
+
 
 def fitted_transform(
     sample: Sample, transform: str, centres: int | str, n_bytes: int, rng: np.random.Generator
@@ -260,10 +275,11 @@ def fitted_transform(
         best = Trial.of(sample, shape, centres, n_bits, rng)
         return assembled(best.cells, best.seen, shape, best.share, n_bytes)
     judge = sample.apart()
-    few, *more = candidates(judge, shape, n_bits)
-    best = Trial.of(judge, shape, few, n_bits, rng)
+    best = Trial.of(judge, shape, CENTRES[0], n_bits, rng)
     # More of them are not even tried where the last step was not worth it.
-    for number in more:
+    for number in CENTRES[1:]:
+        if not best.allows(number, judge, shape):
+            break
         trial = Trial.of(judge, shape, number, n_bits, rng)
         if trial.recall < best.recall + WORTH_IT:
             break
@@ -362,5 +378,6 @@ def with_angles(coder: EuclideanCoder, sample: Sample) -> EuclideanCoder:
         true[here] = np.sqrt(np.square(asked - every[hits]).sum(axis=2)).ravel()
     error = coder.errors(chosen)
     with np.errstate(divide="ignore", invalid="ignore"):
-        table = AngleTable.of(distance / error, cosine_at(distance, error, true), len(codes))
+        ratios, cosines = distance / error, cosine_at(distance, error, true)
+    table = AngleTable.of(ratios.reshape(ids.shape), cosines.reshape(ids.shape), len(codes))
     return replace(coder, angles=table)

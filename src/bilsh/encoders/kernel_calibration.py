@@ -107,7 +107,7 @@ class KernelCalibration(Calibration):
         if self.kernel.spectra is not None:
             spectra = self.kernel.spectra(_SCALES)
             shared = theory.bit_covariance(spectra, thresholds=self.thresholds)
-            if self._spread is not None:
+            if self._spread is not None and not self._scrambled:
                 shared = np.maximum(shared, self._spread.covariance_at(p))
             total += self.sharing.one * shared
             if self._orthogonal is not None:

@@ -37,7 +37,7 @@ def lsh_sik(
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> KernelEncoder:
-    """LSH for shift-invariant kernels (eq. 4, Raginsky and Lazebnik 2009), a single dense projection."""
+    """LSH for shift-invariant kernels (eq. 4, Raginsky and Lazebnik 2009), a dense projection."""
     return KernelEncoder(
         n_bits,
         kernel=kernel,

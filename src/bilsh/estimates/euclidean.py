@@ -122,8 +122,9 @@ class DistanceEvidence:
             e, tail = np.where(known, error, 0.0), table.tail(tail, self.n_items)
             with np.errstate(divide="ignore"):
                 ratios = np.where(e > 0, distance / np.where(e > 0, e, 1.0), np.inf)
+            cosine = table.cosine_by_rank if self.ranked else table.cosine
             middle, far, near = (
-                distance_at(distance, e, table.cosine(ratios, level)) for level in (0.5, tail, 1 - tail)
+                distance_at(distance, e, cosine(ratios, level)) for level in (0.5, tail, 1 - tail)
             )
             value = np.where(known, middle, distance)
             # The query itself lies as far from what its code stands for as the error says: that is never ruled out.

@@ -19,7 +19,7 @@ from bilsh.experiments.base import (
     verdict,
 )
 from bilsh.experiments.flickr import copy_text, draw_copies
-from bilsh.experiments.peers import BY_HAMMING, NEEDS_FAISS
+from bilsh.experiments.peers import NEEDS_FAISS, counts_hamming
 from bilsh.experiments.variants import (
     ASYMMETRIC,
     BALANCED,
@@ -33,18 +33,23 @@ from bilsh.experiments.variants import (
 
 
 def plot(tables: Tables) -> Any:
-    """Equal bits, equal time, peers, near-duplicates; each title says what the panel shows."""
-    figure, axes = plots.panels(2, 2, width=6.4, height=4.3)
+    """Equal bits, equal time, peers by both kinds of queries, near-duplicates; each title says what the panel shows."""
+    figure, axes = plots.panels(3, 2, width=6.4, height=4.3)
     _plot_bits(axes[0, 0], tables["bits"])
     _plot_time(axes[0, 1], tables["time"])
-    _plot_peers(axes[1, 0], tables["peers"])
+    for panel, hamming in ((axes[1, 0], False), (axes[1, 1], True)):
+        _plot_peers(
+            panel, [row for row in tables["peers"] if counts_hamming(row["method"]) == hamming], hamming
+        )
     kind = distinct(tables["copies"], "copy")[0]
     rows = select(tables["copies"], copy=kind)
-    draw_copies(axes[1, 1], rows)
-    axes[1, 1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
+    draw_copies(axes[2, 0], rows)
+    axes[2, 0].get_legend().remove()
+    axes[2, 1].set_axis_off()
+    axes[2, 1].legend(*axes[2, 0].get_legend_handles_labels(), loc="center left")
     shortest = min(bits for bits in column(rows, "bits") if bits is not None)
     best = max(select(rows, bits=shortest), key=lambda row: row["recall_at_1"])
-    axes[1, 1].set(
+    axes[2, 0].set(
         title=f"Near-duplicates ({kind}), {shortest} bits:\n{best['method']} finds {best['recall_at_1']:.0%}"
     )
     return figure
@@ -93,9 +98,11 @@ def _plot_time(panel: Any, rows: Rows) -> None:
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.11), ncols=2)
 
 
-def _plot_peers(panel: Any, rows: Rows) -> None:
+def _plot_peers(panel: Any, rows: Rows, hamming: bool) -> None:
     sizes = sorted(distinct(rows, "bytes"))
-    panel.set(xscale="log", xlabel="bytes per item", ylabel="recall@10 ± two standard errors", ylim=(0, 1.02))
+    lowest = min(column(rows, "recall_at_10"))
+    panel.set(xscale="log", xlabel="bytes per item", ylabel="recall@10 ± two standard errors")
+    panel.set_ylim(max(0.0, lowest - 0.05), min(1.02, max(column(rows, "recall_at_10")) + 0.05))
     panel.set_xlim(0.9 * sizes[0], 2.6 * sizes[-1])
     panel.set_xticks(sizes, [str(size) for size in sizes])
     panel.minorticks_off()
@@ -106,7 +113,10 @@ def _plot_peers(panel: Any, rows: Rows) -> None:
     panel.get_figure().canvas.draw()
     plots.label_lines(panel)
     best = max(select(rows, bytes=sizes[0]), key=lambda row: row["recall_at_10"])
-    panel.set(title=f"Equal bytes: {best['method']} finds most at {sizes[0]} B ({best['recall_at_10']:.2f})")
+    kind = "Hamming distance" if hamming else "real-valued queries"
+    panel.set(
+        title=f"Equal bytes, {kind}:\n{best['method']} finds most at {sizes[0]} B ({best['recall_at_10']:.2f})"
+    )
 
 
 def _gain(rows: Rows, better: tuple[str, str], worse: tuple[str, str], bits: int) -> Estimate:
@@ -193,7 +203,7 @@ def peer_findings(rows: Rows) -> list[Finding]:
     for peer in theirs:
         words: dict[bool | None, list[str]] = {True: [], False: [], None: []}
         for row in select(rows, method=peer):
-            alike = [m for m in ours if m.endswith("Hamming") == (peer in BY_HAMMING)]
+            alike = [m for m in ours if counts_hamming(m) == counts_hamming(peer)]
             own = [r for m in alike for r in select(rows, method=m, bytes=row["bytes"])]
             best = max(own, key=lambda r: r["recall_at_10"])
             error = 2 * (best["standard_error"] ** 2 + row["standard_error"] ** 2) ** 0.5

@@ -1,4 +1,4 @@
-"""Bounds on the expected Hamming distance, linear and bilinear, with what is really expected: Figure 3."""
+"""Bounds on the expected Hamming distance, dense and bilinear, with what is really expected: Figure 3."""
 
 from __future__ import annotations
 
@@ -139,11 +139,11 @@ def _curves(config: Config, inputs: Inputs) -> Rows:
     kernel = np.linspace(0, 1, config.n_curve)
     kernel[0] = 1e-3
     s = np.sqrt(-2 * np.log(kernel))
-    linear, bilinear = theory.hamming_bounds(kernel), theory.hamming_bounds(kernel, "bilinear")
+    dense, bilinear = theory.hamming_bounds(kernel), theory.hamming_bounds(kernel, "bilinear")
     curves = {
-        "g_1, linear (Theorem 1)": linear.lower,
+        "g_1, dense (Theorem 1)": dense.lower,
         LOWER: bilinear.lower,
-        UPPER: linear.upper,
+        UPPER: dense.upper,
         "dense": _exact(None, s),
     }
     assumed = {}
@@ -229,7 +229,7 @@ def plot(tables: Tables) -> Any:
     base = {r["gaussian_kernel"]: r["fraction"] for r in select(tables["curves"], curve=LOWER)}
     xs = sorted(base)
     colours = plots.spectrum_colours(n for n in names if not n.startswith("g_"))
-    dashes = {"g_1, linear (Theorem 1)": ":", LOWER: "--", UPPER: "-."}
+    dashes = {"g_1, dense (Theorem 1)": ":", LOWER: "--", UPPER: "-."}
     for panel, subtract in ((axes[0, 0], False), (axes[0, 1], True)):
         for name in names:
             rows = select(tables["curves"], curve=name)

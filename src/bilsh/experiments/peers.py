@@ -8,28 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import process_time
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 import bilsh
 from bilsh.codes import pack
+from bilsh.encoders.base import Encoder
 from bilsh.errors import MissingPackageError, optional
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.base import Rows
-from bilsh.experiments.retrieval import asymmetric_scores, fitted
+from bilsh.experiments.retrieval import FIT_ROWS, asymmetric_scores, fitted
 from bilsh.projections.transform import HEADER_BYTES
 from bilsh.search.exact import top_k
 from bilsh.types import Values
 
 Found = NDArray[np.int64]
-Method = Callable[[Values, Values, int, float], Found | None]
 
 K = 10
 NEEDS_FAISS = (
     "FAISS LSH, ITQ, RaBitQ, PQ, OPQ and SQ are left out: they need faiss-cpu (pip install 'bilsh[bench]')."
 )
+
+
+class Peer(Protocol):
+    """A kind of code: learns, encodes and keeps items, finds the nearest of queries."""
+
+    def train(self, X: Values) -> None:
+        """Learn from the items."""
+
+    def add(self, X: Values) -> None:
+        """Encode the items and keep their codes."""
+
+    def search(self, Q: Values) -> Found:
+        """Items (q, 10) nearest to each query."""
+
+
+Method = Callable[[tuple[int, int], int, float], Peer | None]
+"""A peer for items of a shape, of so many bytes each, None where there is no such code; the last is a bandwidth."""
 
 
 def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Values, Values]:
@@ -41,51 +58,118 @@ def split(X: NDArray[Any], n_queries: int, seed: int) -> tuple[Values, Values]:
     return queries - mean, database - mean
 
 
-def _kernel(Q: Values, X: Values, size: int, bandwidth: float, asymmetric: bool) -> Found:
-    encoder = fitted(bilsh.KernelEncoder(8 * size, bandwidth=bandwidth, random_state=0), X)
-    codes = encoder.transform(X)
-    return _nearest(encoder, Q, codes, asymmetric)
+class _Drawn:
+    """Our drawn codes."""
+
+    codes: NDArray[np.uint8]
+
+    def __init__(self, encoder: Encoder, rows: int | None, asymmetric: bool) -> None:
+        self.encoder, self.rows, self.asymmetric = encoder, rows, asymmetric
+
+    def train(self, X: Values) -> None:
+        fitted(self.encoder, X, self.rows)
+
+    def add(self, X: Values) -> None:
+        self.codes = self.encoder.transform(X)
+
+    def search(self, Q: Values) -> Found:
+        if not self.asymmetric:
+            return np.asarray(top_k(self.encoder.transform(Q), self.codes, K).ids)
+        scores = asymmetric_scores(self.encoder, Q, self.codes)
+        return np.argsort(-scores, axis=1, kind="stable")[:, :K]
 
 
-def _angle(Q: Values, X: Values, size: int, bandwidth: float, asymmetric: bool) -> Found:
-    encoder = fitted(bilsh.AngleEncoder(8 * size, random_state=0), X, None)
-    return _nearest(encoder, Q, encoder.transform(X), asymmetric)
+class _Learned:
+    """Our learned codes."""
+
+    index: bilsh.Index
+
+    def __init__(self, size: int) -> None:
+        self.encoder = bilsh.EuclideanEncoder(size, random_state=0)
+
+    def train(self, X: Values) -> None:
+        self.encoder.fit(X)
+
+    def add(self, X: Values) -> None:
+        self.index = bilsh.Index(self.encoder.transform(X), self.encoder)
+
+    def search(self, Q: Values) -> Found:
+        return np.asarray(self.index.search(Q, k=K, mode="asymmetric").ids)
 
 
-def _learned(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    if size <= HEADER_BYTES:
+class _Signs:
+    """Signs of centred values."""
+
+    codes: NDArray[np.uint8]
+
+    def train(self, X: Values) -> None:
+        pass
+
+    def add(self, X: Values) -> None:
+        self.codes = pack(X >= 0)
+
+    def search(self, Q: Values) -> Found:
+        return np.asarray(top_k(pack(Q >= 0), self.codes, K).ids)
+
+
+class _Faiss:
+    """An index of FAISS, which may see the numbers at other places."""
+
+    def __init__(self, index: Any, places: NDArray[np.int64] | None = None) -> None:
+        faiss = optional("faiss", "Peers")
+        faiss.omp_set_num_threads(1)
+        # As it comes, k-means in fewer than seven dimensions takes ten times as long, for the same result.
+        faiss.cvar.distance_compute_blas_threshold = 20
+        self.index, self.places = index, places
+
+    def _placed(self, X: Values) -> Values:
+        if self.places is None:
+            return X
+        made = np.zeros((len(X), self.index.d), dtype=np.float32)
+        made[:, self.places] = X
+        return made
+
+    def train(self, X: Values) -> None:
+        self.index.train(self._placed(X))
+
+    def add(self, X: Values) -> None:
+        self.index.add(self._placed(X))
+
+    def search(self, Q: Values) -> Found:
+        return np.asarray(self.index.search(self._placed(Q), K)[1])
+
+
+def _kernel(asymmetric: bool) -> Method:
+    def method(shape: tuple[int, int], size: int, bandwidth: float) -> Peer:
+        encoder = bilsh.KernelEncoder(8 * size, bandwidth=bandwidth, random_state=0)
+        return _Drawn(encoder, FIT_ROWS, asymmetric)
+
+    return method
+
+
+def _angle(asymmetric: bool) -> Method:
+    def method(shape: tuple[int, int], size: int, bandwidth: float) -> Peer:
+        return _Drawn(bilsh.AngleEncoder(8 * size, random_state=0), None, asymmetric)
+
+    return method
+
+
+def _learned(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
+    return _Learned(size) if size > HEADER_BYTES else None
+
+
+def _signs(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
+    return _Signs() if size == -(-shape[1] // 8) else None
+
+
+def _lsh(shape: tuple[int, int], size: int, bandwidth: float) -> Peer:
+    return _Faiss(optional("faiss", "FAISS LSH").IndexLSH(shape[1], 8 * size))
+
+
+def _itq(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
+    if 8 * size > shape[1]:
         return None
-    encoder = bilsh.EuclideanEncoder(size, random_state=0).fit(X)
-    return np.asarray(bilsh.Index(encoder.transform(X), encoder).search(Q, k=K).ids)
-
-
-def _nearest(encoder: Any, Q: Values, codes: NDArray[np.uint8], asymmetric: bool) -> Found:
-    if not asymmetric:
-        return np.asarray(top_k(encoder.transform(Q), codes, K).ids)
-    return np.argsort(-asymmetric_scores(encoder, Q, codes), axis=1, kind="stable")[:, :K]
-
-
-def _signs(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    if size != -(-X.shape[1] // 8):
-        return None
-    return np.asarray(top_k(pack(Q >= 0), pack(X >= 0), K).ids)
-
-
-def _searched(index: Any, Q: Values, X: Values) -> Found:
-    optional("faiss", "Peers").omp_set_num_threads(1)
-    index.train(X)
-    index.add(X)
-    return np.asarray(index.search(Q, K)[1])
-
-
-def _lsh(Q: Values, X: Values, size: int, bandwidth: float) -> Found:
-    return _searched(optional("faiss", "FAISS LSH").IndexLSH(X.shape[1], 8 * size), Q, X)
-
-
-def _itq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    if 8 * size > X.shape[1]:
-        return None
-    return _searched(optional("faiss", "ITQ").index_factory(X.shape[1], f"ITQ{8 * size},LSH"), Q, X)
+    return _Faiss(optional("faiss", "ITQ").index_factory(shape[1], f"ITQ{8 * size},LSH"))
 
 
 def _rabitq(bits: int, lists: int) -> Method:
@@ -94,13 +178,13 @@ def _rabitq(bits: int, lists: int) -> Method:
     The byte that names the list counts.
     """
 
-    def method(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-        faiss = optional("faiss", "RaBitQ")
-        if not hasattr(faiss, "IndexIVFRaBitQ") or len(X) < lists:
+    def method(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
+        faiss, (n, d) = optional("faiss", "RaBitQ"), shape
+        if not hasattr(faiss, "IndexIVFRaBitQ") or n < lists:
             return None
         kind = f"{f'IVF{lists},' if lists else ''}RaBitQ{bits if bits > 1 else ''}"
-        for dims in range(min(X.shape[1], 8 * size // bits), 7, -1):
-            index = faiss.index_factory(X.shape[1], f"PCAR{dims},{kind}")
+        for dims in range(min(d, 8 * size // bits), 7, -1):
+            index = faiss.index_factory(d, f"PCAR{dims},{kind}")
             if index.sa_code_size() <= size:
                 break
         else:
@@ -109,60 +193,76 @@ def _rabitq(bits: int, lists: int) -> Method:
             inverted = faiss.extract_index_ivf(index)
             inverted.nprobe = lists
             inverted.cp.min_points_per_centroid = 1
-        return _searched(index, Q, X)
+        return _Faiss(index)
 
     return method
 
 
-def _opq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    """A learned rotation before product quantisation: 25 iterations on up to 20,000 rows."""
-    d = X.shape[1]
-    if size > d or len(X) < 256:
+def _pq(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
+    """Product quantisation, a byte for each part; parts have as many numbers as each other, or one more."""
+    n, d = shape
+    if size > d or n < 256:
         return None
-    faiss = optional("faiss", "OPQ")
-    dims = max(size, min(d, 512) // size * size)
-    index = faiss.index_factory(d, f"OPQ{size}_{dims},PQ{size}")
+    faiss, width = optional("faiss", "PQ"), -(-d // size)
+    index = faiss.IndexPQ(size * width, size, 8)
+    # Small training sets are fine here; FAISS would print a warning for each sub-quantiser.
+    index.pq.cp.min_points_per_centroid = 1
+    # Parts are equally wide in FAISS, so shorter ones end with a zero: no byte is left without work.
+    parts = np.array_split(np.arange(d), size)
+    places = np.concatenate([width * i + np.arange(len(part)) for i, part in enumerate(parts)])
+    return _Faiss(index, places)
+
+
+def _opq(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
+    """A learned rotation before product quantisation: 25 iterations on up to 20,000 rows, to up to 512 numbers.
+
+    "np": without FAISS's polysemous training, which orders codewords, changes no estimate and takes minutes.
+    """
+    n, d = shape
+    if size > d or n < 256:
+        return None
+    faiss, placed = optional("faiss", "OPQ"), max(d, size * -(-min(d, 512) // size))
+    dims = min(placed, 512) // size * size
+    index = faiss.index_factory(placed, f"OPQ{size}_{dims},PQ{size}np")
     rotation = faiss.downcast_VectorTransform(index.chain.at(0))
     rotation.niter, rotation.max_train_points = 25, 20_000
     rotation.pq = faiss.ProductQuantizer(dims, size, 8)
     rotation.pq.cp.min_points_per_centroid = 1
     faiss.downcast_index(index.index).pq.cp.min_points_per_centroid = 1
-    return _searched(index, Q, X)
+    return _Faiss(index, np.arange(d))
 
 
-def _scalar(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    """Four bits of each leading component, eight where all have them."""
-    faiss, d = optional("faiss", "SQ"), X.shape[1]
-    bits = 8 if size >= d else 4
-    return _searched(faiss.index_factory(d, f"PCA{min(d, 8 * size // bits)},SQ{bits}"), Q, X)
+def _scalar(shape: tuple[int, int], size: int, bandwidth: float) -> Peer:
+    """Eight or six bits of each component where all have them, else four of each leading one."""
+    faiss, d = optional("faiss", "SQ"), shape[1]
+    bits = next((bits for bits in (8, 6) if 8 * size >= bits * d), 4)
+    return _Faiss(faiss.index_factory(d, f"PCA{min(d, 8 * size // bits)},SQ{bits}"))
 
 
-def _pq(Q: Values, X: Values, size: int, bandwidth: float) -> Found | None:
-    d = X.shape[1]
-    if size > d or len(X) < 256:
-        return None
-    faiss = optional("faiss", "PQ")
-    padding = ((0, 0), (0, -d % size))
-    index = faiss.IndexPQ(d + (-d % size), size, 8)
-    # Small training sets are fine here; FAISS would print a warning for each sub-quantiser.
-    index.pq.cp.min_points_per_centroid = 1
-    return _searched(index, np.pad(Q, padding), np.pad(X, padding))
+RABITQ_BITS = (1, 2, 3, 4, 6)
+
+
+def rabitq_name(bits: int, lists: int) -> str:
+    """Name of RaBitQ in tables.
+
+    Examples
+    --------
+    >>> rabitq_name(2, 256)
+    'IVF256-RaBitQ, 2 bits'
+    """
+    return f"{f'IVF{lists}-' if lists else ''}RaBitQ" + (f", {bits} bits" if bits > 1 else "")
 
 
 METHODS: dict[str, Method] = {
-    "ours: kernel, Hamming": lambda Q, X, size, b: _kernel(Q, X, size, b, False),
-    "ours: kernel, asymmetric": lambda Q, X, size, b: _kernel(Q, X, size, b, True),
-    "ours: sign, asymmetric": lambda Q, X, size, b: _angle(Q, X, size, b, True),
+    "ours: kernel, Hamming": _kernel(False),
+    "ours: kernel, asymmetric": _kernel(True),
+    "ours: sign, Hamming": _angle(False),
+    "ours: sign, asymmetric": _angle(True),
     "ours: learned, asymmetric": _learned,
     "sign of centred values": _signs,
     "FAISS LSH": _lsh,
     "ITQ": _itq,
-    "RaBitQ": _rabitq(1, 0),
-    "RaBitQ, 2 bits": _rabitq(2, 0),
-    "RaBitQ, 4 bits": _rabitq(4, 0),
-    "IVF256-RaBitQ": _rabitq(1, 256),
-    "IVF256-RaBitQ, 2 bits": _rabitq(2, 256),
-    "IVF256-RaBitQ, 4 bits": _rabitq(4, 256),
+    **{rabitq_name(bits, lists): _rabitq(bits, lists) for lists in (0, 256) for bits in RABITQ_BITS},
     "PQ": _pq,
     "OPQ": _opq,
     "scalar quantiser": _scalar,
@@ -171,6 +271,17 @@ METHODS: dict[str, Method] = {
 
 BY_HAMMING = ("FAISS LSH", "ITQ", "sign of centred values")
 """Peers whose queries are codes too: only our rows by Hamming distance compare with them."""
+
+
+def counts_hamming(method: str) -> bool:
+    """Whether a method's queries are codes.
+
+    Examples
+    --------
+    >>> counts_hamming("ours: kernel, Hamming"), counts_hamming("PQ")
+    (True, False)
+    """
+    return method in BY_HAMMING or method.endswith("Hamming")
 
 
 def peer_rows(
@@ -183,7 +294,8 @@ def peer_rows(
 ) -> Rows:
     """Recall@10 of every method with codes of `size` bytes, and its standard error over queries.
 
-    Beside it the processor's seconds for training, encoding and searching together.
+    Beside it the processor's time: seconds of training, microseconds of encoding an item and of searching a query, of
+    which all are given at once.
 
     Methods without such a code, or without FAISS, are left out.
 
@@ -202,14 +314,30 @@ def peer_rows(
     exact = exact_neighbors(Q, database, K)[0]
     rows: Rows = []
     for name in METHODS if methods is None else methods:
-        start = process_time()
         try:
-            found = METHODS[name](Q, database, size, bandwidth)
+            peer = METHODS[name]((len(database), database.shape[1]), size, bandwidth)
         except MissingPackageError:
             continue
-        if found is not None:
-            each = [recall_of_ids(found[i : i + 1], exact[i : i + 1]) for i in range(len(Q))]
-            error = float(np.std(each, ddof=1) / np.sqrt(len(each)))
-            told = {"recall_at_10": float(np.mean(each)), "standard_error": error}
-            rows.append({"method": name, "bytes": size, **told, "seconds": process_time() - start})
+        if peer is None:
+            continue
+        times = [process_time()]
+        peer.train(database)
+        times.append(process_time())
+        peer.add(database)
+        times.append(process_time())
+        found = peer.search(Q)
+        times.append(process_time())
+        each = [recall_of_ids(found[i : i + 1], exact[i : i + 1]) for i in range(len(Q))]
+        train, encode, query = np.diff(times).tolist()
+        rows.append(
+            {
+                "method": name,
+                "bytes": size,
+                "recall_at_10": float(np.mean(each)),
+                "standard_error": float(np.std(each, ddof=1) / np.sqrt(len(each))),
+                "train_seconds": train,
+                "encode_microseconds": 1e6 * encode / len(database),
+                "query_microseconds": 1e6 * query / len(Q),
+            }
+        )
     return rows

@@ -42,6 +42,7 @@ METHOD_STYLE: dict[str, dict[str, Any]] = {
     "ours: KernelEncoder": {"color": GREEN, "linestyle": "-"},
     "kernel": {"color": GREEN, "linestyle": "-"},
     "ours: Hadamard kernel": {"color": BROWN, "linestyle": "-"},
+    "ours: learned": {"color": BLUE, "linestyle": "-"},
     "ours: sign": {"color": PURPLE, "linestyle": "-"},
     "ours: AngleEncoder": {"color": PURPLE, "linestyle": "-"},
     "sign, ": {"color": PURPLE, "linestyle": "-"},

@@ -12,10 +12,12 @@ namespace bilsh {
 namespace {
 
 constexpr uint32_t sign_bit = 0x80000000u;
-constexpr std::size_t projected_bytes = std::size_t{3} << 19;  // of stage 1's result for a block of rows: stays in L2
+constexpr std::size_t projected_bytes = std::size_t{3} << 18;  // of stage 1's result for a block of rows: stays in L2
 constexpr std::size_t cached_bytes = std::size_t{3} << 19;     // of the items that pass stage 1 together
 constexpr std::size_t tile_bytes = std::size_t{3} << 20;       // of items side by side, beyond which they leave L2
+constexpr std::size_t near_bytes = std::size_t{1} << 18;       // that stay in L2 beside them, and need not be asked for
 constexpr std::size_t first_cache = std::size_t{1} << 15;      // bytes
+constexpr std::size_t entries_at_once = 1024;                  // of every item of a tile
 constexpr std::size_t pairs_at_once = 48;
 constexpr double nanoseconds_per_product = 0.03;
 constexpr std::size_t shared_bytes = std::size_t{1} << 24;  // of tiles that all threads work on
@@ -123,22 +125,31 @@ void BilinearPlan::finish_rows(const EncodeKernels& kernels, const float* projec
                                std::size_t row, std::size_t row_end, std::size_t n_items, uint8_t* planes,
                                Output output, std::size_t item) const {
     const std::size_t lanes = kernels.tile_items;
+    const bool far = second_.size() * sizeof(float) > near_bytes;
     float* values = workspace().values.floats(pairs_at_once * lanes);
     for (std::size_t i = row; i < row_end; ++i) {
         for (std::size_t u = pair_begin_[i]; u < pair_begin_[i + 1]; u += pairs_at_once) {
             const std::size_t end = std::min<std::size_t>(u + pairs_at_once, pair_begin_[i + 1]);
-            kernels.multiply(pair_row_.data() + u, end - u, projected + (i - row) * stride, lanes, lanes, second_dim_,
-                             values, lanes, false);
+            const std::size_t next = far ? std::min(end - u, pair_row_.size() - end) : 0;
+            kernels.multiply_tile(pair_row_.data() + u, end - u, projected + (i - row) * stride, second_dim_, values,
+                                  lanes, false, {pair_row_.data() + end, next, second_dim_});
             bits_.finish_tile(kernels, values, u, end, n_items, planes, output, item);
         }
     }
 }
 
 // Many items, side by side in the lanes. An entry of the tile holds that entry of all its items; stage 1 wants the
-// entries of one column q together, so the tile is laid out [q][p][item].
+// entries of one column q together, so the tile is laid out [q][p][item]. Large items are read as they lie first, some
+// entries of each, since memory does not like to be read at many places at once.
 void BilinearPlan::fill_tile(const EncodeKernels& kernels, const float* x, std::size_t n_items, float* tile) const {
     const std::size_t lanes = kernels.tile_items;
-    kernels.interleave(x, d_, n_items, d_, target_.data(), tile);
+    const std::size_t step = d_ * sizeof(float) > first_cache ? entries_at_once : d_;
+    for (std::size_t e = 0; e < d_; e += step) {
+        const std::size_t entries = std::min(step, d_ - e);
+        for (std::size_t t = 0; step < d_ && t < n_items; ++t)
+            touch(reinterpret_cast<const uint8_t*>(x + t * d_ + e), entries * sizeof(float));
+        kernels.interleave(x + e, d_, n_items, entries, target_.data() + e, tile);
+    }
     for (uint32_t entry : empty_) std::fill_n(tile + entry * lanes, lanes, 0.0f);
 }
 
@@ -149,13 +160,17 @@ void BilinearPlan::run_rows(const EncodeKernels& kernels, const float* tile, std
     const std::size_t stride = second_dim_ * lanes + 16;  // rows a power of two apart would share cache sets
     const std::size_t rows_at_once =
         std::clamp<std::size_t>(projected_bytes / (stride * sizeof(float)) / 12 * 12, 12, round_up(first_rows_, 12));
+    const std::size_t column = first_dim_ * lanes;
+    const std::size_t next = column * second_dim_ * sizeof(float) > near_bytes ? 1 : 0;
     float* projected = workspace().projected.floats(rows_at_once * stride);
     for (; row < last; row += rows_at_once) {
         poll();
         const std::size_t row_end = std::min(row + rows_at_once, last);
-        for (std::size_t q = 0; q < second_dim_; ++q)
-            kernels.multiply(first_row_.data() + row, row_end - row, tile + q * first_dim_ * lanes, lanes, lanes,
-                             first_dim_, projected + q * lanes, stride, false);
+        for (std::size_t q = 0; q < second_dim_; ++q) {
+            const float* next_column = tile + (q + 1) % second_dim_ * column;
+            kernels.multiply_tile(first_row_.data() + row, row_end - row, tile + q * column, first_dim_,
+                                  projected + q * lanes, stride, false, {&next_column, next, column});
+        }
         finish_rows(kernels, projected, stride, row, row_end, n_items, planes, output, item);
     }
 }
@@ -223,14 +238,14 @@ void BilinearPlan::run_few(const EncodeKernels& kernels, const float* x, std::si
             if (size * sizeof(float) > first_cache)
                 touch(reinterpret_cast<const uint8_t*>(matrices + t * size), size * sizeof(float));
             kernels.multiply(first_row_.data() + row, rows, matrices + t * size, second_dim_, second_dim_, first_dim_,
-                             projected + t * rows * stride, stride, false);
+                             projected + t * rows * stride, stride);
         }
         if (grid) {
             std::vector<const float*> pointers(rows);
             for (std::size_t t = 0; t < n; ++t) {
                 for (std::size_t i = 0; i < rows; ++i) pointers[i] = projected + (t * rows + i) * stride;
                 kernels.multiply(pointers.data(), rows, second_columns_.data(), grid_stride, second_rows_, second_dim_,
-                                 values + t * n_values + row * grid_stride, grid_stride, false);
+                                 values + t * n_values + row * grid_stride, grid_stride);
             }
         } else {
             std::vector<const float*> pointers(n);

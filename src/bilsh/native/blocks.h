@@ -13,10 +13,15 @@ namespace bilsh {
 inline constexpr std::size_t group = 4;              // queries that share a pass over a block of rows
 inline constexpr std::size_t block_bytes = 1 << 19;  // rows of a block stay in the second-level cache for all queries
 
-// The first entry that begins a cache line; the vector has room for 63 bytes more.
+// The first entry at a multiple of so many bytes; the vector has room for as many more.
+template <std::size_t Bytes, class T>
+T* aligned(std::vector<T>& values) {
+    return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(values.data()) + Bytes - 1) / Bytes * Bytes);
+}
+// The first entry that begins a cache line.
 template <class T>
 T* align_64(std::vector<T>& values) {
-    return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(values.data()) + 63) / 64 * 64);
+    return aligned<64>(values);
 }
 
 inline std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }

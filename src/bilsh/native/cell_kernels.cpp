@@ -59,32 +59,40 @@ size_t within(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
 
 size_t near(const uint8_t* rows, size_t n_rows, const uint8_t* query, int32_t limit, uint32_t first, uint32_t* numbers,
             int32_t* distances) {
-    const __m512i code = _mm512_loadu_si512(query);
-    const __m256i bound = _mm256_set1_epi32(limit);
-    __m256i number = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(int32_t(first)));
+    constexpr size_t ahead = 4096;  // bytes that memory is asked for beforehand
+    const __m512i code = _mm512_loadu_si512(query), bound = _mm512_set1_epi32(limit);
+    __m512i number = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                                      _mm512_set1_epi32(static_cast<int32_t>(first)));
+    const auto differing = [&](size_t row) __attribute__((always_inline)) {
+        return _mm512_popcnt_epi64(_mm512_xor_si512(code, _mm512_loadu_si512(rows + 64 * row)));
+    };
     size_t found = 0;
-    const auto take = [&](const __m512i(&count)[8], __mmask8 here) __attribute__((always_inline)) {
-        const __m256i sums = sum_eight(count);
-        const __mmask8 close = _mm256_mask_cmple_epi32_mask(here, sums, bound);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(numbers + found), _mm256_maskz_compress_epi32(close, number));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(distances + found), _mm256_maskz_compress_epi32(close, sums));
+    const auto take = [&](__m512i sums, __mmask16 here) __attribute__((always_inline)) {
+        const __mmask16 close = _mm512_mask_cmple_epi32_mask(here, sums, bound);
+        _mm512_storeu_si512(numbers + found, _mm512_maskz_compress_epi32(close, number));
+        _mm512_storeu_si512(distances + found, _mm512_maskz_compress_epi32(close, sums));
         found += static_cast<size_t>(__builtin_popcount(close));
-        number = _mm256_add_epi32(number, _mm256_set1_epi32(8));
+        number = _mm512_add_epi32(number, _mm512_set1_epi32(16));
     };
     size_t r = 0;
-    for (; r + 8 <= n_rows; r += 8) {
-        __m512i count[8];
-        for (size_t i = 0; i < 8; ++i)
-            count[i] = _mm512_popcnt_epi64(_mm512_xor_si512(code, _mm512_loadu_si512(rows + 64 * (r + i))));
-        take(count, 0xff);
-    }
-    if (r < n_rows) {  // the last row stands for those that are not there
-        __m512i count[8];
+    __m512i count[8], more[8];
+    for (; r + 16 <= n_rows; r += 16) {
+        for (size_t i = 0; i < 16; ++i) __builtin_prefetch(rows + 64 * (r + i) + ahead, 0, 2);
         for (size_t i = 0; i < 8; ++i) {
-            const size_t row = r + i < n_rows ? r + i : n_rows - 1;
-            count[i] = _mm512_popcnt_epi64(_mm512_xor_si512(code, _mm512_loadu_si512(rows + 64 * row)));
+            count[i] = differing(r + i);
+            more[i] = differing(r + 8 + i);
         }
-        take(count, static_cast<__mmask8>(0xffu >> (8 - (n_rows - r))));
+        take(sum_sixteen(count, more), 0xffff);
+    }
+    if (r == n_rows) return found;
+    // The last row stands for those that are not there.
+    const auto at = [&](size_t row) { return row < n_rows ? row : n_rows - 1; };
+    for (size_t i = 0; i < 8; ++i) count[i] = differing(at(r + i));
+    if (r + 8 >= n_rows) {
+        take(_mm512_castsi256_si512(sum_eight(count)), lanes_of(n_rows - r));
+    } else {
+        for (size_t i = 0; i < 8; ++i) more[i] = differing(at(r + 8 + i));
+        take(sum_sixteen(count, more), lanes_of(n_rows - r));
     }
     return found;
 }

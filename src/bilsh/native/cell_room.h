@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "blocks.h"
 #include "cell_kernels.h"
 #include "cells.h"
 
@@ -77,11 +78,11 @@ private:
     Picked rows_;
 };
 
-// A query on its way, and what its next step is. Its nearest cells are met; of their rows the seeds are counted in
-// full, stage by stage; the other cells are chosen and read; of their rows first those are counted that look nearest,
-// then what is left.
+// A query on its way, and what its next step is. Its nearest cells are found and met; of their rows the seeds are
+// counted in full, stage by stage; the other cells are chosen and read; of their rows first those are counted that look
+// nearest, then what is left.
 struct Way {
-    enum class Step { meet, count, read, done };
+    enum class Step { find, meet, count, read, done };
     enum class Round { seeds, first, rest };
 
     Step step = Step::done;
@@ -96,29 +97,86 @@ struct Way {
     Visit visit{};
 };
 
+// What was found, by (distance, id). A few are put where they belong by comparing all with all: nothing to foresee.
+inline void write_best(const Picked& rows, const CodeSet& set, std::size_t k, std::vector<Hit>& hits, std::int64_t* ids,
+                       std::int32_t* distances) {
+    hits.resize(rows.n);
+    for (std::size_t i = 0; i < rows.n; ++i) hits[i] = {rows.sums[i], set.id(rows.rows[i])};
+    if (rows.n > 32) std::sort(hits.begin(), hits.end());
+    for (std::size_t i = 0; i < rows.n; ++i) {
+        const Hit hit = hits[i];
+        std::size_t place = i;
+        if (rows.n <= 32) {
+            place = 0;
+            for (const Hit& other : hits)
+                place += (other.distance < hit.distance) | ((other.distance == hit.distance) & (other.id < hit.id));
+        }
+        if (place >= k) continue;
+        ids[place] = hit.id;
+        distances[place] = hit.distance;
+    }
+}
+
 // More room where it is wanted; what is there may stay as it is.
 template <class T>
 void enlarge(std::vector<T>& room, std::size_t n) {
     if (room.size() < n) room.resize(2 * n);
 }
 
+// Which of some queries read each cell, beyond their nearest.
+class CellVisits {
+public:
+    struct Cell {
+        std::size_t number;
+        const std::uint32_t *begin, *end;  // of its queries
+    };
+
+    // Cells that are read at all, in the order of their numbers.
+    const std::vector<Cell>& gather(const Way* ways, std::size_t n, std::size_t n_cells) {
+        ends_.assign(n_cells + 1, 0);
+        for (std::size_t i = 0; i < n; ++i)
+            for (const std::uint32_t cell : ways[i].others) ++ends_[cell + 1];
+        for (std::size_t cell = 0; cell < n_cells; ++cell) ends_[cell + 1] += ends_[cell];
+        enlarge(queries_, ends_.back());
+        for (std::size_t i = 0; i < n; ++i)
+            for (const std::uint32_t cell : ways[i].others) queries_[ends_[cell]++] = static_cast<std::uint32_t>(i);
+        cells_.clear();
+        const std::uint32_t* at = queries_.data();
+        for (std::size_t cell = 0; cell < n_cells; ++cell) {
+            const std::uint32_t* end = queries_.data() + ends_[cell];
+            if (at < end) cells_.push_back({cell, at, end});
+            at = end;
+        }
+        return cells_;
+    }
+    std::size_t held() const { return ends_.size() + queries_.size() + 6 * cells_.capacity(); }
+
+private:
+    std::vector<std::uint32_t> ends_, queries_;
+    std::vector<Cell> cells_;
+};
+
+inline constexpr std::size_t page = 1024;  // numbers
+
 // What a thread works with, kept between calls: to have the pages cleared takes as long as some queries.
 struct Room {
     std::vector<Way> ways;
     std::vector<std::int32_t> far;  // distances to centres
     std::vector<std::uint32_t> numbers;
+    CellVisits visits;
     std::vector<std::uint8_t> laid, packed;  // queries and centres as kernels want them
     std::vector<Hit> hits;
 
     std::size_t held() const {
-        std::size_t all = far.size() + numbers.size() + hits.size();
+        std::size_t all = far.size() + numbers.size() + visits.held() + hits.size();
         for (const Way& way : ways) all += way.picked.rows.size() + way.waiting.rows.size();
         return all;
     }
-    // Room for so many numbers, and a few.
+    // Room for so many numbers, and a few. They begin a page: many are written over and over at the same place, near
+    // the beginning, and that takes ten times as long where two pages meet.
     std::uint32_t* places(std::size_t n) {
-        enlarge(numbers, n + few);
-        return numbers.data();
+        enlarge(numbers, n + few + page);
+        return aligned<page * sizeof(std::uint32_t)>(numbers);
     }
 };
 

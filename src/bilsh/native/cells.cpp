@@ -2,6 +2,7 @@
 #include "cells.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -20,8 +21,10 @@ constexpr std::size_t far_entries = std::size_t{1} << 17;   // distances to cent
 constexpr std::size_t most_waiting = std::size_t{1} << 15;  // rows of a query that wait to be counted, about
 constexpr std::size_t most_kept = std::size_t{1} << 23;     // numbers that a thread holds between calls
 constexpr std::size_t side_by_side = 6;                     // queries on their way
+constexpr std::size_t together = 256;                       // queries that share cells
+constexpr std::size_t worth_sharing = 8;                    // queries
 constexpr std::size_t cells_ahead = 4;                      // that are asked for while one is read
-constexpr std::size_t most_ahead = 8192;                    // bytes of a cell that are asked for
+constexpr std::size_t most_ahead = 4096;                    // bytes of a cell that are asked for
 
 // Cells in the order in which a query comes to them: by distance, then by number.
 std::uint64_t place_of(std::int32_t far, std::uint32_t cell) {
@@ -43,31 +46,30 @@ public:
           limits_(limits),
           k_(k),
           stages_(stages),
-          room_(room) {
-        room_.ways.resize(side_by_side);
-        for (Way& way : room_.ways) way.step = Way::Step::done;
-    }
+          far_stride_(ceil_div(cells_.n, 16) * 16),
+          room_(room) {}
 
     Reading run(std::int64_t* ids, std::int32_t* distances, Visit* visits) {
-        const std::size_t most = std::clamp<std::size_t>(far_entries / cells_.n, 1, 256);
-        for (std::size_t first = 0; first < queries_.n; first += most) {
-            const std::size_t n = std::min(most, queries_.n - first);
-            const auto start = std::chrono::steady_clock::now();
-            measure(first, n);
-            reading_.ranking += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-            for (std::size_t begun = 0, left = n; left > 0;)
-                for (Way& way : room_.ways) {
-                    if (way.step != Way::Step::done) {
-                        advance(way);
-                        if (way.step != Way::Step::done) continue;
-                        visits[way.query] = way.visit;
-                        write(way, ids + way.query * k_, distances + way.query * k_);
-                        --left;
-                    }
-                    if (begun == n) continue;
-                    begin(way, first + begun, room_.far.data() + begun * cells_.n);
-                    ++begun;
-                }
+        const std::size_t measured = std::clamp<std::size_t>(far_entries / far_stride_, 1, together);
+        for (std::size_t first = 0; first < queries_.n; first += together) {
+            const std::size_t n = std::min(together, queries_.n - first);
+            if (room_.ways.size() < n) room_.ways.resize(n);
+            for (std::size_t way = 0; way < n; way += measured) {
+                const std::size_t some = std::min(measured, n - way);
+                const auto start = std::chrono::steady_clock::now();
+                measure(first + way, some);
+                reading_.ranking += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+                for (std::size_t i = 0; i < some; ++i)
+                    begin(room_.ways[way + i], first + way + i, align_64(room_.far) + i * far_stride_);
+                take_turns(way, way + some, Way::Step::read);
+            }
+            if (n >= worth_sharing) share(n);
+            take_turns(0, n, Way::Step::done);
+            for (std::size_t way = 0; way < n; ++way) {
+                visits[first + way] = room_.ways[way].visit;
+                write_best(room_.ways[way].best.rows(), set_, k_, room_.hits, ids + (first + way) * k_,
+                           distances + (first + way) * k_);
+            }
         }
         return reading_;
     }
@@ -78,10 +80,11 @@ private:
     void measure(std::size_t first, std::size_t n) {
         const HammingKernels& kernels = kernels_.hamming;
         const std::size_t bytes = cells_.bytes;
-        enlarge(room_.far, n * cells_.n);
+        enlarge(room_.far, n * far_stride_ + 16);
+        std::int32_t* far = align_64(room_.far);
         const auto tile = [&](std::size_t cell, std::size_t end) {
             kernels.tile(cells_.centres + cell * bytes, bytes, end - cell, queries_.at(first), queries_.bytes, n, bytes,
-                         room_.far.data() + cell, cells_.n, false);
+                         far + cell, far_stride_, false);
         };
         if (n < worth_packing || kernels.layout.rows == 0) return tile(0, cells_.n);
         const std::uint8_t* asked = queries_.at(first);
@@ -100,20 +103,59 @@ private:
         for (std::size_t cell = 0; cell < packed; cell += strip) {
             const std::size_t rows = std::min(strip, packed - cell);
             kernels.pack(cells_.centres + cell * bytes, bytes, rows, bytes, align_64(room_.packed));
-            kernels.tile_packed(align_64(room_.packed), rows, asked, stride, n, bytes, room_.far.data() + cell,
-                                cells_.n, false);
+            kernels.tile_packed(align_64(room_.packed), rows, asked, stride, n, bytes, far + cell, far_stride_, false);
         }
         if (packed < cells_.n) tile(packed, cells_.n);
     }
 
-    // The nearest cells, until they hold enough living rows.
+    // A few of some queries are on their way, a step each in turn, until all have come to a step.
+    void take_turns(std::size_t next, std::size_t end, Way::Step last) {
+        std::array<Way*, side_by_side> here;
+        std::size_t n = 0;
+        while (n < side_by_side && next < end) here[n++] = &room_.ways[next++];
+        while (n > 0)
+            for (std::size_t i = 0; i < n;) {
+                advance(*here[i]);
+                if (here[i]->step != last)
+                    ++i;
+                else if (next < end)
+                    here[i++] = &room_.ways[next++];
+                else
+                    here[i] = here[--n];
+            }
+    }
+
+    // The other cells of some queries, cell by cell, so that memory brings each once.
+    void share(std::size_t n) {
+        const std::vector<CellVisits::Cell>& visited = room_.visits.gather(room_.ways.data(), n, cells_.n);
+        for (std::size_t i = 0; i < visited.size(); ++i) {
+            poll();
+            if (i + cells_ahead < visited.size()) ask(visited[i + cells_ahead].number);
+            for (const std::uint32_t* by = visited[i].begin; by < visited[i].end; ++by) {
+                Way& way = room_.ways[*by];
+                if (way.waiting.n >= most_waiting) {
+                    go_on(way);
+                    while (way.step != Way::Step::read) advance(way);
+                }
+                read(way, visited[i].number, limit_after(0, way));
+                ++way.read;
+            }
+        }
+    }
+
     void begin(Way& way, std::size_t query, const std::int32_t* far) {
-        poll();
         way.query = query;
         way.far = far;
         way.others.clear();
         way.read = way.picked.n = way.waiting.n = 0;
         way.best.begin(k_, static_cast<std::int32_t>(8 * queries_.bytes));
+        way.step = Way::Step::find;
+    }
+
+    // The nearest cells, until they hold enough living rows.
+    void find(Way& way) {
+        poll();
+        const std::int32_t* far = way.far;
         const std::size_t wanted = std::max(stop_.first, k_);
         std::size_t living = 0, n = 0;
         std::uint32_t* numbers = room_.places(cells_.n);
@@ -141,6 +183,8 @@ private:
 
     void advance(Way& way) {
         switch (way.step) {
+            case Way::Step::find:
+                return find(way);
             case Way::Step::meet:
                 return meet(way);
             case Way::Step::count:
@@ -235,31 +279,28 @@ private:
             const std::int32_t limit = reach < farthest ? static_cast<std::int32_t>(reach) : farthest;
             std::uint32_t* numbers = room_.places(cells_.n);
             const std::size_t n = kernels_.cells.within(way.far, cells_.n, limit, numbers);
-            std::size_t rows = 0;
             for (std::size_t i = 0; i < n; ++i)
-                if (place_of(way.far[numbers[i]], numbers[i]) > way.met.back()) {
-                    way.others.push_back(numbers[i]);
-                    rows += size_of(numbers[i]);
-                }
-            // Where they are read in portions, the nearest come first.
-            if (rows > most_waiting)
-                std::sort(way.others.begin(), way.others.end(), [&](std::uint32_t a, std::uint32_t b) {
-                    return place_of(way.far[a], a) < place_of(way.far[b], b);
-                });
+                if (place_of(way.far[numbers[i]], numbers[i]) > way.met.back()) way.others.push_back(numbers[i]);
         }
         way.visit.cells = static_cast<std::int32_t>(way.met.size() + way.others.size());
-        for (std::size_t i = 0; i < std::min(way.others.size(), cells_ahead); ++i) ask(way.others[i]);
+        if (queries_.n < worth_sharing)
+            for (std::size_t i = 0; i < std::min(way.others.size(), cells_ahead); ++i) ask(way.others[i]);
         way.step = Way::Step::read;
     }
 
-    // Other cells, until many of their rows wait. Of those that may be near, the nearest go first: they bring the bound
-    // down.
+    // Other cells, until many of their rows wait.
     void read(Way& way) {
         const std::int32_t limit = limit_after(0, way);
         for (; way.read < way.others.size() && way.waiting.n < most_waiting; ++way.read) {
             if (way.read + cells_ahead < way.others.size()) ask(way.others[way.read + cells_ahead]);
             read(way, way.others[way.read], limit);
         }
+        go_on(way);
+    }
+
+    // Of the rows that wait and may be near, the nearest go first: they bring the bound down.
+    void go_on(Way& way) {
+        const std::int32_t limit = limit_after(0, way);
         const bool alike = stages_.size() == 1 || !way.best.full();
         pick(way, alike ? limit : limit * 4 / 5);
         way.round = Way::Round::first;
@@ -296,26 +337,6 @@ private:
         count_rows(n);
     }
 
-    // What was found, by (distance, id). A few are put where they belong by comparing all with all: nothing to foresee.
-    void write(const Way& way, std::int64_t* ids, std::int32_t* distances) {
-        const Picked& rows = way.best.rows();
-        room_.hits.resize(rows.n);
-        for (std::size_t i = 0; i < rows.n; ++i) room_.hits[i] = {rows.sums[i], set_.id(rows.rows[i])};
-        if (rows.n > 32) std::sort(room_.hits.begin(), room_.hits.end());
-        for (std::size_t i = 0; i < rows.n; ++i) {
-            const Hit hit = room_.hits[i];
-            std::size_t place = i;
-            if (rows.n <= 32) {
-                place = 0;
-                for (const Hit& other : room_.hits)
-                    place += (other.distance < hit.distance) | ((other.distance == hit.distance) & (other.id < hit.id));
-            }
-            if (place >= k_) continue;
-            ids[place] = hit.id;
-            distances[place] = hit.distance;
-        }
-    }
-
     // Asks memory for what is compared soon: the rows of a cell, or what a stage wants of a row.
     void ask(std::size_t cell) const {
         const Slab& slab = set_.slabs[0];
@@ -338,6 +359,7 @@ private:
     const Limits limits_;
     const std::size_t k_;
     const std::vector<Stage>& stages_;
+    const std::size_t far_stride_;  // distances to centres begin a cache line
     Reading reading_;
     Room& room_;
 };

@@ -96,7 +96,7 @@ void DensePlan::project_tiles(const EncodeKernels& kernels, const float* x, std:
         for (std::size_t t = 0; t < n_tiles; ++t) {
             const std::size_t items = std::min(tile, n - t * tile);
             kernels.interleave(x + t * tile * d_ + begin, d_, items, width, nullptr, block);
-            kernels.multiply(rows.data(), n_rows, block, tile, tile, width, sums + t * n_rows * tile, tile, begin > 0);
+            kernels.multiply_tile(rows.data(), n_rows, block, width, sums + t * n_rows * tile, tile, begin > 0, {});
         }
     }
     for (std::size_t t = 0; t < n_tiles; ++t)

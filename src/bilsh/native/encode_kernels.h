@@ -20,13 +20,23 @@ enum class Variate { gaussian = 0, cauchy = 1, laplace = 2 };
 // Rows of weights are padded to a multiple of this many floats, so that vectors may read past their end.
 constexpr std::size_t row_padding = 16;
 
+// Rows of `length` floats that the next product reads. Asked for while this one is made, they come from a distant cache
+// or from memory in small portions, for which nothing waits.
+struct NextRows {
+    const float* const* rows = nullptr;
+    std::size_t n = 0, length = 0;
+};
+
 struct EncodeKernels {
     std::size_t tile_items;  // items a batch tile holds side by side, T
 
-    // c[r][j] = sum_p a[r][p] * b[p][j] for j < n: one FMA chain per output, p ascending, from 0, or from c when
-    // `resume`. c is written up to the next multiple of row_padding columns at most.
+    // c[r][j] = sum_p a[r][p] * b[p][j] for j < n: one FMA chain per output, p ascending, from 0. c is written up to
+    // the next multiple of row_padding columns at most.
     void (*multiply)(const float* const* a, std::size_t rows, const float* b, std::size_t b_stride, std::size_t n,
-                     std::size_t inner, float* c, std::size_t c_stride, bool resume);
+                     std::size_t inner, float* c, std::size_t c_stride);
+    // The same for a tile, b[p][T], and from c when `resume`.
+    void (*multiply_tile)(const float* const* a, std::size_t rows, const float* b, std::size_t inner, float* c,
+                          std::size_t c_stride, bool resume, const NextRows& next);
 
     // out[t * out_stride + r] = sum_p rows[r][p] * items[t][p]: the same chain, lanes along r. Rows are readable up to
     // a multiple of row_padding.

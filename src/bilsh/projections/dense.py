@@ -121,7 +121,7 @@ class DenseMap(LinearMap):
 
 
 class Dense(Projection):
-    r"""Single large projection: every output has a weight vector of its own.
+    r"""One large matrix: every output has a weight vector of its own.
 
     d k multiply-adds per item. The reference for accuracy, and the only projection for the Laplacian, Cauchy and
     Matern kernels.

@@ -11,7 +11,7 @@ d_hat / e.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -25,6 +25,8 @@ LEVELS = np.unique(np.round(np.concatenate([LEVELS, 1 - LEVELS]), 6))
 BINS = 8
 FEWEST = 400
 """Hits that a table needs."""
+RANKS = (1, 3, 6)
+"""Last ranks of groups of hits that are told apart; those behind them are one more group."""
 WIDENING = 0.25
 """Power of the number of items over that of the sample by which the probability outside of intervals falls.
 
@@ -46,26 +48,41 @@ class AngleTable:
         Quantiles of cos phi at :data:`LEVELS`.
     n_items : int
         Items among which the hits were found; 0 where that was not kept.
+    ranks : array (groups, levels) or None
+        Which level of all hits is each of :data:`LEVELS` of hits of a group of ranks: the first hit is the luckiest.
     """
 
     ratios: Floats
     quantiles: Floats
     n_items: int = 0
+    ranks: Floats | None = None
 
     @classmethod
     def of(cls, ratios: Floats, cosines: Floats, n_items: int) -> Self | None:
-        """Learn from hits among so many items; None where they are too few."""
+        """Learn from hits (q, k) among so many items, the best first; None where they are too few."""
+        by_rank = [(ratios[:, group], cosines[:, group]) for group in _groups(ratios.shape[1])]
         good = np.isfinite(ratios) & np.isfinite(cosines)
         ratios, cosines = ratios[good], cosines[good]
         if len(ratios) < FEWEST:
             return None
         bins = int(min(BINS, len(ratios) // (FEWEST // 2)))
         parts = np.array_split(np.argsort(ratios, kind="stable"), bins)
-        return cls(
+        table = cls(
             np.array([np.median(ratios[part]) for part in parts]),
             np.stack([np.quantile(cosines[part], LEVELS) for part in parts]),
             n_items,
         )
+        ranks = [table._levels_of(*hits) for hits in by_rank]
+        return replace(table, ranks=np.stack(ranks + ranks[-1:] * (len(RANKS) + 1 - len(ranks))))
+
+    def _levels_of(self, ratios: Floats, cosines: Floats) -> Floats:
+        """Levels of all hits that are :data:`LEVELS` of these."""
+        good = np.isfinite(ratios) & np.isfinite(cosines)
+        if good.sum() < FEWEST // 2:
+            return LEVELS
+        at = np.stack([self.cosine(ratios[good], level) for level in LEVELS], axis=1)
+        found = [np.interp(x, row, LEVELS) for x, row in zip(cosines[good], at, strict=True)]
+        return np.quantile(found, LEVELS)
 
     def tail(self, probability: float, n_items: int) -> float:
         """Which tail of the sampled hits stands for one of hits among so many items."""
@@ -82,16 +99,35 @@ class AngleTable:
             beyond = np.where((ratios > 0) & (ends > 0), 1 / ratios - 1 / ends, 0.0)
         return np.asarray(np.clip(np.interp(ends, self.ratios, at) + beyond, -1.0, 1.0))
 
+    def cosine_by_rank(self, ratios: Floats, probability: float) -> Floats:
+        """Quantile of cos phi of hits (q, k) in the order of their ranks."""
+        if self.ranks is None:
+            return self.cosine(ratios, probability)
+        parts = [
+            self.cosine(ratios[:, group], float(np.interp(probability, LEVELS, row)))
+            for group, row in zip(_groups(ratios.shape[1]), self.ranks, strict=False)
+        ]
+        return np.concatenate(parts, axis=1)
+
     def to_array(self) -> Floats:
-        """Return the table as one array."""
+        """Return the bins as one array; ranks are another one."""
         return np.column_stack([self.ratios, self.quantiles])
 
     @classmethod
-    def from_array(cls, array: Floats, n_items: int = 0) -> Self:
+    def from_array(cls, array: Floats, n_items: int = 0, ranks: Floats | None = None) -> Self:
         """Inverse of :meth:`to_array`; ValueError where it cannot be one."""
-        if array.ndim != 2 or array.shape[1] != len(LEVELS) + 1 or not np.isfinite(array).all():
+        wide = array.ndim == 2 and array.shape[1] == len(LEVELS) + 1
+        groups = ranks is None or ranks.shape == (len(RANKS) + 1, len(LEVELS))
+        if not wide or not groups or not all(np.isfinite(a).all() for a in (array, ranks) if a is not None):
             raise ValueError("the table of angles has another shape, or holds what is no number")
-        return cls(array[:, 0].astype(np.float64), array[:, 1:].astype(np.float64), n_items)
+        kept = None if ranks is None else ranks.astype(np.float64)
+        return cls(array[:, 0].astype(np.float64), array[:, 1:].astype(np.float64), n_items, kept)
+
+
+def _groups(k: int) -> list[slice]:
+    """Columns of hits (q, k) whose ranks are one group."""
+    ends = [end for end in RANKS if end < k]
+    return [slice(*pair) for pair in zip([0, *ends], [*ends, k], strict=True)]
 
 
 def distance_at(distance: Floats, error: Floats, cosine: Floats | float) -> Floats:

@@ -32,7 +32,9 @@ def distance_from_hamming(
 ) -> Floats:
     r"""Distance at which the expected Hamming fraction is `fraction`.
 
-    .. math:: s = p^{-1}(\text{fraction}), \qquad p \text{ as in Lemma 2, see :func:`expected_hamming`}
+    .. math:: s = p^{-1}(\text{fraction}), \qquad p \text{ as in Lemma 2}
+
+    The fraction p is that of :func:`expected_hamming`.
 
     Parameters
     ----------

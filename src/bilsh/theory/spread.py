@@ -12,7 +12,7 @@ all, is several times wider.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,6 +104,20 @@ class SignSpread:
             mean(left / base**2),
             mean(right / base**2),
         )
+
+    def about_angle(self) -> SignSpread:
+        """Return the spread about angle / pi, the law of scrambled matrices and orthogonal vectors.
+
+        Such vectors repeat each other no more than others do, so covariances are 0.
+        """
+        none = np.zeros_like(self.ratio)
+        spread = np.hypot(self.spread, self.ratio - 1)
+        return replace(self, ratio=np.ones_like(self.ratio), spread=spread, left=none, right=none)
+
+    @property
+    def angular(self) -> bool:
+        """Whether the law is angle / pi, so that only the spread tells something."""
+        return not self.left.any() and not self.right.any()
 
     def to_array(self) -> Floats:
         """Return all numbers, for a file."""

@@ -97,7 +97,7 @@ def choose_encoder(
     cache: Path | None = None,
     progress: Progress = silent,
 ) -> EncoderChoice:
-    """Encode a sample both ways, with the default settings and the length asked for, and compare recall@10.
+    """Encode a sample both ways, with the default settings and the length asked for, and compare ``recall@10``.
 
     Takes seconds. What decides depends on the length: short codes favour angles, longer ones kernels, and where the
     two change places differs from data to data.

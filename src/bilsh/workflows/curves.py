@@ -163,7 +163,7 @@ def bits_curve(
     cache: Path | None = None,
     progress: Progress = silent,
 ) -> BitsCurve:
-    """Measure recall@10 and @100 of angle and kernel codes against their length, on a sample of the data.
+    """Measure ``recall@10`` and ``@100`` of angle and kernel codes against their length, on a sample of the data.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def bits_curve(
     bits : sequence of int, optional
         Lengths; by default 64, 128, ... 8,192. Codes that would be larger than the items are left out.
     until : float, optional
-        Stop one length after this recall@10 is reached, and look at the length half-way before it.
+        Stop one length after this ``recall@10`` is reached, and look at the length half-way before it.
     by : {"reranked", "asymmetric", "hamming"}
         Which recall `until` is about.
     times : bool

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from bilsh.errors import BilshError, DataNotFoundError, EncoderAdviceWarning, InvalidInputError
 from bilsh.store import Batch, Store
+from bilsh.store.creation import refuse_contents
+from bilsh.store.files import Disk
 from bilsh.store.recipe import Recipe, Settings, read_recipe, write_recipe
 from bilsh.types import Progress, silent
 from bilsh.workflows.describing import descriptor_for, make_descriptor
@@ -245,10 +247,13 @@ def _create(store: Path, encoder: Any, settings: Settings) -> None:
             f"{store} is a store already, and not one that `bilsh encode` began. "
             "Add to it with `bilsh add`, or choose another place with -o."
         )
-    if store.exists() and (not store.is_dir() or any(store.iterdir())):
-        raise InvalidInputError(
-            f"{store} exists and is no store. Choose another place with -o, or empty it first."
-        )
+    if store.exists():
+        try:
+            refuse_contents(Disk().directory(store))
+        except (FileExistsError, NotADirectoryError):
+            raise InvalidInputError(
+                f"{store} exists and is no store. Choose another place with -o, or empty it first."
+            ) from None
     store.parent.mkdir(parents=True, exist_ok=True)
     Store.create(store, encoder, keep_vectors=settings.keep_vectors).close()  # type: ignore[arg-type]
 

@@ -71,9 +71,9 @@ class Parts:
         for number in range(begun, count):
             if progress is not None:
                 progress(number, count)
-            columns = part(number)
+            columns: dict[str, Any] = part(number)
             with replace_file(self._path(number)) as file:
-                np.savez(file, allow_pickle=False, **columns)
+                np.savez(file, **columns)  # old NumPy takes allow_pickle for an array
         self._count = count
         return begun
 
