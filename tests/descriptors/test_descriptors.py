@@ -11,6 +11,7 @@ import pytest
 
 from bilsh import datasets, descriptors
 from bilsh.descriptors import folder as folder_module
+from bilsh.descriptors import kinds
 from bilsh.errors import BilshError, InvalidInputError, MissingPackageError
 
 
@@ -135,6 +136,23 @@ def test_pixels_are_the_resized_image():
     image = np.kron(np.arange(12, dtype=np.uint8).reshape(3, 4) * 20, np.ones((5, 5), np.uint8))
     X = descriptors.Pixels(3, 4).compute(image)
     np.testing.assert_allclose(X * 255, np.arange(12).reshape(3, 4) * 20, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(300, 400), (1, 120_000), (120_000, 1)])
+def test_sift_looks_at_no_more_pixels_than_memory_has_room_for(monkeypatch, shape):
+    seen = []
+
+    class Watched:
+        def detectAndCompute(self, image, mask):
+            seen.append(image.shape)
+            return (), None
+
+    monkeypatch.setattr(kinds, "SIFT_PIXELS", 30_000)
+    monkeypatch.setattr(cv2, "SIFT_create", lambda nfeatures: Watched())
+    descriptors.sift(np.zeros(shape, np.uint8))
+    assert 0.9 * 30_000 < math.prod(seen[0]) <= 30_000
+    descriptors.sift(np.zeros((100, 300), np.uint8))
+    assert seen[1] == (100, 300)
 
 
 def test_codebook_learns_the_centres_of_sift(folder):

@@ -1,7 +1,7 @@
 """Descriptors of one image, and the codebook that VLAD needs."""
 
 from dataclasses import dataclass
-from math import prod
+from math import prod, sqrt
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,8 @@ from bilsh.types import Progress, silent
 Matrix = NDArray[np.float32]
 _ROUNDS = 10
 """How often k-means looks at all local descriptors."""
+SIFT_PIXELS = 16_000_000
+"""Images are shrunk to so many pixels: SIFT takes some 200 bytes for each."""
 
 
 class Descriptor(Protocol):
@@ -31,8 +33,17 @@ class Descriptor(Protocol):
 
 
 def sift(image: NDArray[np.uint8], n_features: int = 1000) -> Matrix:
-    """SIFT descriptors of the strongest keypoints, float32 (m, 128), m about ``n_features`` at most."""
+    """SIFT descriptors of the strongest keypoints, float32 (m, 128), m about ``n_features`` at most.
+
+    Images of more than 16 million pixels are shrunk to that many.
+    """
     cv2 = optional("cv2", "SIFT")
+    if image.size > SIFT_PIXELS:
+        scale = sqrt(SIFT_PIXELS / image.size)
+        height, width = (max(1, int(scale * side)) for side in image.shape)
+        # An image of one row is shrunk along it only.
+        size = max(1, min(width, SIFT_PIXELS // height)), max(1, min(height, SIFT_PIXELS // width))
+        image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
     found = cv2.SIFT_create(nfeatures=n_features).detectAndCompute(image, None)[1]
     return np.empty((0, 128), np.float32) if found is None else np.asarray(found, dtype=np.float32)
 
