@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.errors import InvalidInputError, InvalidTypeError
@@ -101,7 +102,7 @@ def refuse_masked(name: str, values: Any) -> None:
         )
 
 
-def as_array(name: str, values: Any) -> Any:
+def as_array(name: str, values: Any) -> NDArray[Any]:
     """Return values as an array; a typed error where they are masked or do not make a rectangle."""
     refuse_masked(name, values)
     try:

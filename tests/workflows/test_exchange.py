@@ -226,6 +226,23 @@ def test_files_that_are_no_codes(store, tmp_path):
         import_codes(tmp_path / "x.parquet", store)
 
 
+def test_parquet_that_pyarrow_cannot_make_sense_of_is_refused(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    codes, ids = pyarrow.array([b"a" * 8] * 6, pyarrow.binary(8)), pyarrow.array(range(6))
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pyarrow.Table.from_arrays([codes, codes, ids], names=["code", "code", "id"]), path)
+    with pytest.raises(InvalidInputError, match="more than one column `code`"):
+        import_codes(path, tmp_path / "new")
+    parquet.write_table(pyarrow.table({"code": codes, "id": ids}), path)
+    whole = path.read_bytes()
+    for place in range(len(whole) - 180, len(whole) - 140):  # its schema: some make integers of 0 or 80 bits
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        try:
+            import_codes(path, tmp_path / f"new{place}")
+        except (InvalidInputError, CorruptExportError):
+            assert not (tmp_path / f"new{place}").exists()
+
+
 def test_faiss_files_are_read_in_a_child(store, tmp_path):
     faiss = pytest.importorskip("faiss")
     export(store, tmp_path / "out.faiss", "faiss")

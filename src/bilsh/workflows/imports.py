@@ -290,7 +290,7 @@ def _open_parquet(path: Path, beside: Companions) -> CodeFile:
     try:
         source = parquet.ParquetFile(path, page_checksum_verification=True)
         schema = source.schema_arrow
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, NotImplementedError) as error:
         raise InvalidInputError(
             f"{path} is not a readable Parquet file ({error}). Write or fetch it again."
         ) from None
@@ -305,6 +305,8 @@ def _open_parquet(path: Path, beside: Companions) -> CodeFile:
         raise InvalidInputError(f"{path} has no column `code`; it has {', '.join(schema.names)}.")
     columns = [name for name in wanted if name in schema.names]
     for name in columns:
+        if schema.names.count(name) > 1:
+            raise InvalidInputError(f"{path} has more than one column `{name}`. Keep one of them.")
         what, fits = wanted[name]
         kind = schema.field(name).type
         if not fits(kind):
@@ -314,7 +316,7 @@ def _open_parquet(path: Path, beside: Companions) -> CodeFile:
         try:
             for batch in source.iter_batches(columns=columns, batch_size=ROWS):
                 yield _ready(batch, columns, path)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, NotImplementedError) as error:
             if isinstance(error, InvalidInputError):
                 raise
             damage = CorruptExportError if record else InvalidInputError
