@@ -97,11 +97,11 @@ def apply(state, change):
 
 def read_for_ever(path, seed, pipe):
     """Open and refresh, and compare every item with what its note says; the count goes to the parent at the end."""
-    rng, reads = random.Random(seed), 0
+    rng, reads, parent = random.Random(seed), 0, os.getppid()
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     store = Store.open(path)
-    while not stopped:
+    while not stopped and os.getppid() == parent:  # who waits for a parent that failed waits for its children, too
         if rng.random() < 0.3:
             store = Store.open(path, mmap=rng.random() < 0.5)
         else:

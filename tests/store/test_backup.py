@@ -60,6 +60,26 @@ def test_made_again_it_copies_only_what_is_new(store, tmp_path):
     assert [v.problem for v in Store.versions(tmp_path / "copy")] == [None, None]
 
 
+def test_a_first_backup_that_was_cut_off_is_begun_again_though_the_store_has_changed(
+    store, tmp_path, monkeypatch
+):
+    def cut_off(*_, **__):
+        raise OSError("cut off")
+
+    with monkeypatch.context() as cut, pytest.raises(OSError, match="cut off"):
+        cut.setattr("bilsh.store.backup.Change", cut_off)
+        store.backup(tmp_path / "copy")
+    assert list((tmp_path / "copy").glob("s-*"))
+    store.upsert(make_items(50, 1), ids=range(50))
+    store.compact()
+    store.backup(tmp_path / "copy")
+    with Store.open(tmp_path / "copy") as copy:
+        assert content(copy) == content(store)
+        copy.verify(deep=True)
+    kept = {path.name[0] for path in (tmp_path / "copy").iterdir()}
+    assert "b" not in kept, "the sign of a backup that has begun is gone"
+
+
 def test_links_share_files_until_the_store_lets_go_of_them(store, tmp_path):
     store.backup(tmp_path / "copy", link=True)
     shared = [p for p in (tmp_path / "copy").glob("s-*") if (store.path / p.name).exists()]

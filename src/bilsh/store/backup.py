@@ -17,6 +17,7 @@ from bilsh.store.calibration import calibration_files
 from bilsh.store.change import Change
 from bilsh.store.creation import refuse_contents
 from bilsh.store.files import Directory, Disk, put_small, sync
+from bilsh.store.manifest import is_own_file
 from bilsh.store.recipe import recipe_files
 from bilsh.store.sections import SectionFile
 from bilsh.store.segment import Segment
@@ -55,6 +56,8 @@ def back_up(disk: Disk, source: Directory, snapshot: Snapshot, path: Path, link:
         else:
             with writer.change():
                 disk.sync_parent(path)
+                if not there:
+                    _begin(writer)
                 copied = [file for file in snapshot.files() if not _is_there(target, file)]
                 for file in copied:
                     if not (link and target.adopt(source, file.name)):
@@ -76,8 +79,9 @@ def _newest(target: Directory, snapshot: Snapshot) -> int:
     versions = versions_among(names)
     mine = {file.name for file in snapshot.files()}
     if not versions:
-        # What an earlier try left is welcome: such files are whole.
-        if not mine.issuperset(
+        # What an earlier try left is welcome: such files are whole. Those of versions that are gone are tidied away.
+        begun = any(name.startswith("b-") and is_own_file(name) for name in names)
+        if not begun and not mine.issuperset(
             name for name in names if not name.startswith("t-") and name not in (LOCK_NAME, RESERVE_NAME)
         ):
             refuse_contents(target)
@@ -93,6 +97,14 @@ def _newest(target: Directory, snapshot: Snapshot) -> int:
             f"{snapshot.version} here. Choose another directory."
         )
     return newest.version
+
+
+def _begin(writer: Writer) -> None:
+    """Leave a sign that files without a manifest are those of a first backup; the commit tidies it away."""
+    name = writer.new_name("b", "bak")
+    writer.directory.create(name).close()
+    writer.directory.sync()
+    writer.forget(name)
 
 
 def _refuse_another(made: Snapshot, snapshot: Snapshot, path: Path) -> None:

@@ -21,7 +21,7 @@ MAX_VERSION = 9_999_999_999
 _VERSION_NAME = re.compile(r"m-([0-9]{10})\.json")  # digits of other scripts are digits too, to \d and to int
 _OWN_NAME = re.compile(
     r"(?:s-[0-9a-f]{16}\.seg|d-[0-9a-f]{16}\.del|e-[0-9a-f]{16}\.enc|l-[0-9a-f]{16}\.log|c-[0-9a-f]{16}\.cal|"
-    r"t-[0-9a-f]{16}\.tmp)"
+    r"b-[0-9a-f]{16}\.bak|t-[0-9a-f]{16}\.tmp)"
 )
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 
