@@ -101,7 +101,8 @@ def read_for_ever(path, seed, pipe):
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     store = Store.open(path)
-    while not stopped and os.getppid() == parent:  # who waits for a parent that failed waits for its children, too
+    # Who waits for a parent that failed waits for its children, too.
+    while not stopped and os.getppid() == parent:
         if rng.random() < 0.3:
             store = Store.open(path, mmap=rng.random() < 0.5)
         else:
