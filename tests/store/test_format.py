@@ -10,7 +10,9 @@ import pytest
 from makers import content, make_items
 
 import bilsh
+import release_files
 from bilsh import Store
+from bilsh.store.recipe import read_recipe
 
 FORMATS = Path(__file__).parents[1] / "formats"
 
@@ -76,6 +78,50 @@ def test_a_store_of_format_3_opens(kind):
         hits = store.search(codes=items.codes[:4], k=3, recall=0.8)
         assert hits.ids.tolist() == expected["found"]
         assert hits.explain().promise.slack == expected["slack"]
+
+
+@pytest.fixture(scope="module", params=["this", *sorted(path.name for path in FORMATS.glob("[0-9]*"))])
+def release(request, tmp_path_factory):
+    """Files of a release, and those that this version would be released with."""
+    if request.param != "this":
+        return FORMATS / request.param
+    folder = tmp_path_factory.mktemp("release") / "files"
+    release_files.main(folder)
+    return folder
+
+
+def released(release):
+    return json.loads((release / "expected.json").read_text())
+
+
+@pytest.mark.parametrize("kind", ["store", "foreign", "learned"])
+def test_stores_of_a_release_open(release, kind):
+    expected = released(release)[kind]
+    with Store.open(release / kind) as store:
+        store.verify(deep=True)
+        assert (store.version, store.fingerprint) == (expected["version"], expected["fingerprint"])
+        assert [i for part in store.batches() for i in part.ids.tolist()] == expected["ids"]
+        items = store.get(expected["ids"])
+        assert [code.hex() for code in map(bytes, items.codes)] == expected["codes"]
+        assert items.metadata == expected["metadata"]
+        if expected["vectors"] is not None:
+            np.testing.assert_array_equal(items.vectors, np.array(expected["vectors"], items.vectors.dtype))
+        hits = store.search(np.array(expected["queries"], dtype=np.float32), k=3)
+        assert hits.ids.tolist() == expected["found"]
+        assert np.isfinite(hits.interval).all()
+        if kind == "store":
+            assert store.n_cells == 6
+            assert store.search(ids=expected["ids"][:2], k=3, recall=0.8).ids.shape == (2, 3)
+            assert read_recipe(store.path).codebook.shape == (4, 12)
+            assert "calibrated on this store" in str(hits.explain())
+
+
+def test_encoders_of_a_release_give_the_same_codes(release):
+    expected = released(release)
+    X = np.array(expected["items"], dtype=np.float32)
+    for name, codes in expected["encoders"].items():
+        encoder = bilsh.load_encoder(release / f"{name}.encoder")
+        assert [code.hex() for code in map(bytes, encoder.transform(X))] == codes
 
 
 def seven_bits(data):
