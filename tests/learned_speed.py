@@ -1,4 +1,5 @@
-"""Milliseconds of one query and of fifty over a million codes: learned codes beside FAISS's FastScan, one thread.
+"""Milliseconds of one query and of fifty over a million codes: learned codes, all of them and by cells at a recall of
+.95, beside FAISS's FastScan, one thread.
 
 `python tests/learned_speed.py FOLDER` first makes what FOLDER lacks (minutes): codes of MNIST images, shifted by up to
 two pixels and with noise, 16 centres, and FAISS's indices of random vectors with codes as long. Then it measures. MNIST
@@ -8,7 +9,7 @@ lies in the folder BILSH_DATA.
 import argparse
 import os
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import faiss
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 import bilsh
 from bilsh import datasets
 
-N, STEP, SIZES = 1_000_000, 50_000, (32, 64, 128)
+N, STEP, SIZES, RECALL = 1_000_000, 50_000, (32, 64, 128), 0.95
 
 
 def shifted(X, n, rng):
@@ -29,12 +30,12 @@ def shifted(X, n, rng):
     return made + 0.02 * X.max() * rng.normal(size=made.shape).astype(np.float32)
 
 
-def prepare(folder):
+def prepare(folder, sizes):
     """Make files that are not there."""
     rng = np.random.default_rng(0)
     X = datasets.mnist(Path(os.environ["BILSH_DATA"]) / "mnist").X.astype(np.float32).reshape(-1, 28, 28)
     np.save(folder / "Qm.npy", X[:200])
-    for size in SIZES:
+    for size in sizes:
         if not (folder / f"m{size}.npy").exists():
             encoder = bilsh.EuclideanEncoder(size, centres=16, random_state=0).fit(
                 shifted(X[200:], 20_000, rng)
@@ -60,17 +61,28 @@ def prepare(folder):
 def contestants(folder, size):
     """Name, search and queries of each."""
     encoder = bilsh.load_encoder(folder / f"m{size}.encoder")
-    index = bilsh.Index(np.load(folder / f"m{size}.npy"), encoder)
-    yield "learned codes", lambda q: index.search(q, k=10), np.load(folder / "Qm.npy").astype(np.float32)
+    start = process_time()
+    index = bilsh.Index(np.load(folder / f"m{size}.npy"), encoder, cells="auto")
+    print(f"{size:4} B  {len(index.places)} cells made in {process_time() - start:.0f} s", flush=True)
+    asked = np.load(folder / "Qm.npy").astype(np.float32)
+    told, exact = index.search(asked, k=10, recall=RECALL), index.search(asked, k=10)
+    kept = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(told.ids, exact.ids, strict=True)])
+    rows = next(stage.items for stage in told.explain().stages if stage.name == "cells: rows")
+    print(
+        f"{size:4} B  found {kept:.3f} of the ten best, read {rows / len(asked) / N:.2%} of the rows",
+        flush=True,
+    )
+    yield "learned codes", lambda q: index.search(q, k=10), asked
+    yield f"cells, recall {RECALL}", lambda q: index.search(q, k=10, recall=RECALL), asked
     for name, title in (("pqfs", "IndexPQFastScan"), ("rbfs", "IndexRaBitQFastScan")):
         other = faiss.read_index(str(folder / f"{name}{size}.faiss"))
         queries = np.random.default_rng(1).normal(size=(200, other.d)).astype(np.float32)
         yield title, lambda q, other=other: other.search(q, 10), queries
 
 
-def measure(folder):
+def measure(folder, sizes):
     """Interleaved: least and median of 15 single queries, and of 3 batches of 50."""
-    for size in SIZES:
+    for size in sizes:
         all_, times = list(contestants(folder, size)), {}
         for r in range(18):
             for name, search, queries in all_:
@@ -91,11 +103,12 @@ def main():
     """Prepare and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    folder.mkdir(exist_ok=True)
+    parser.add_argument("--bytes", type=int, nargs="+", default=SIZES, choices=SIZES)
+    asked = parser.parse_args()
+    asked.folder.mkdir(exist_ok=True)
     faiss.omp_set_num_threads(1)
-    prepare(folder)
-    measure(folder)
+    prepare(asked.folder, asked.bytes)
+    measure(asked.folder, asked.bytes)
 
 
 if __name__ == "__main__":

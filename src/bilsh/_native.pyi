@@ -450,6 +450,38 @@ class TransformPlan:
         Ids and estimated squared distances of the k nearest codes of each query, ties by id.
         """
 
+    def visit(
+        self,
+        Q: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        slabs: Sequence[
+            Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+        ],
+        k: int,
+        closeness: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        offsets: Annotated[
+            NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        living: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        budget: int,
+        ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None = None,
+        alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None = None,
+        n_jobs: int = 1,
+    ) -> tuple[
+        Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
+        Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C")],
+        Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C")],
+        int,
+    ]:
+        """
+        The same in the cells nearest to each query, until those before hold more living rows than the budget; also how many cells each query read, and how many rows all did.
+        """
+
     def rows(
         self,
         Q: Annotated[

@@ -1,7 +1,7 @@
 """Run by test_kill.py: starts writers, kills each with SIGKILL at a random moment, and checks what it left.
 
-Usage: killer.py DIRECTORY KILLS SEED. A writer says over a pipe what it is about to do and what is done. Beside
-it readers open, refresh and walk through the store; each item they meet must be one that some writer wrote.
+Usage: killer.py DIRECTORY KILLS SEED [learned]. A writer says over a pipe what it is about to do and what is done.
+Beside it readers open, refresh and walk through the store; each item they meet must be one that some writer wrote.
 """
 
 import json
@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from makers import content, make_encoder, make_items
+from makers import content, make_encoder, make_items, make_learned
 
 from bilsh import Store
 
@@ -121,7 +121,7 @@ def read_for_ever(path, seed, pipe):
     os._exit(0)
 
 
-ENCODER = make_encoder()
+ENCODER = make_learned() if "learned" in sys.argv else make_encoder()
 
 
 def start(function, path, seed):

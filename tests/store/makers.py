@@ -21,6 +21,11 @@ def make_encoder(n_bits=603, seed=0):
     return encoder.fit(make_items(50, seed))
 
 
+@cache
+def make_learned(seed=0):
+    return bilsh.EuclideanEncoder(9, centres=2, random_state=seed).fit(make_items(300, seed))
+
+
 def make_items(n, seed=0):
     return np.random.default_rng(seed).standard_normal((n, N_FEATURES)).astype(np.float32)
 

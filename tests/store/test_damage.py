@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from disks import SimulatedDisk
-from makers import TORTURE, content, make_encoder, make_items
+from makers import TORTURE, content, make_encoder, make_items, make_learned
 
 from bilsh import CorruptStoreError, Store
 
 WHERE = Path("/store")
-KINDS = ("int", "str", "int log", "str log", "int cells", "str cells")
+KINDS = ("int", "str", "int log", "str log", "int cells", "str cells", "int learned cells")
 
 
 def build(disk, where, kind):
@@ -27,7 +27,8 @@ def build(disk, where, kind):
         lambda s: s.add(make_items(5, 2), ids=names(*range(20, 25))),
         lambda s: s.delete(names(3, 21)),
     ]
-    store = Store.create(where, make_encoder(n_bits=603), keep_vectors="float32", _disk=disk)
+    encoder = make_learned() if "learned" in kind else make_encoder(n_bits=603)
+    store = Store.create(where, encoder, keep_vectors="float32", _disk=disk)
     for change in changes:
         if not kind.endswith("log"):
             store.close()
@@ -53,15 +54,20 @@ def answers(disk, where=WHERE, **options):
         ids = store.external_ids(np.concatenate(known))
         slabs = [slab.tobytes() for segment in store.segments for slab in segment.slabs]
         again = [items.codes.tobytes(), items.vectors.tobytes(), items.metadata]
-        trial = store._view().trial
+        view = store._view()
+        trial = view.estimated_trial if view.trial is None else view.trial
         cells = [
             (c.centres.tobytes(), c.offsets.tolist()) for s in store.segments if (c := s.cells) is not None
         ]
-        tried = (
-            None
-            if trial is None
-            else (trial.codes.tobytes(), trial.near.tolist(), trial.own.tolist(), trial.time)
-        )
+        for p in [s.places for s in store.segments if s.places is not None]:
+            where_ = p.places
+            cells.append(
+                (where_.centres.tobytes(), where_.axes.tobytes(), where_.owners.tobytes(), p.offsets.tolist())
+            )
+        tried = None
+        if trial is not None:
+            asked = [trial.codes] if hasattr(trial, "codes") else [trial.vectors, trial.far]
+            tried = [a.tobytes() for a in asked], trial.near.tolist(), trial.own.tolist(), trial.time
         return found, again, ids.tolist(), slabs, cells, tried, store.encoder.fingerprint
 
 

@@ -6,14 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from makers import SEED, TORTURE
 
 
-def test_killed_writers_lose_nothing_they_acknowledged(tmp_path):
-    kills = int(os.environ.get("BILSH_KILLS", "10000")) if TORTURE else 20
+@pytest.mark.parametrize(("codes", "share"), [("signs", 1), ("learned", 5)])
+def test_killed_writers_lose_nothing_they_acknowledged(tmp_path, codes, share):
+    """Learned codes, whose cells are others, with a fifth of the kills."""
+    kills = (int(os.environ.get("BILSH_KILLS", "10000")) if TORTURE else 20) // share
     script = Path(__file__).with_name("killer.py")
     run = subprocess.run(
-        [sys.executable, script, tmp_path / "store", str(kills), str(SEED)],
+        [sys.executable, script, tmp_path / "store", str(kills), str(SEED), codes],
         capture_output=True,
         text=True,
         check=False,

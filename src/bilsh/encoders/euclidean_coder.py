@@ -20,6 +20,9 @@ from bilsh.theory.error_angles import AngleTable
 from bilsh.types import Floats, Values
 from bilsh.validation import check_integer, rows_per_block
 
+BLOCK = 8192
+"""Codes that are unpacked at a time."""
+
 if TYPE_CHECKING:
     from bilsh.encoders.calibration import Calibration
 
@@ -177,6 +180,26 @@ class EuclideanCoder(Coder):
                 moved = (left.T @ grid @ right).reshape(len(mine), -1)[:, : self.n_features]
             out[mine] = transform.centres[c] + moved
         return out.reshape(len(codes), *self.input_shape)
+
+    def along(self, codes: Codes, axes: Values, n_jobs: int = 1) -> Values:
+        """Coordinates (n, p) along axes (p, d) of what codes stand for, without making the descriptors."""
+        transform, out = self.transform, np.empty((len(codes), len(axes)), dtype=np.float32)
+        centre = np.minimum(codes[:, 0], transform.n_centres - 1)
+        every, none = np.arange(len(axes), dtype=np.int32), np.zeros(len(axes), dtype=np.float32)
+        middles = transform.centres.astype(np.float64) @ axes.T.astype(np.float64)
+        for c in np.unique(centre).tolist():
+            of, worth = transform.coordinates[c], self._worths[c]
+            seen = transform.directions(c, axes)  # of each of its coordinates, by the axes
+            weights = np.where(of >= 0, worth * seen[:, np.maximum(of, 0)], 0.0).astype(np.float32)
+            kept = np.ascontiguousarray(weights[:, : 8 * (self.n_bytes - HEADER_BYTES)])
+            plan = _native.DensePlan(kept, every, none, None)
+            mine = np.flatnonzero(centre == c)
+            for start in range(0, len(mine), BLOCK):
+                rows = mine[start : start + BLOCK]
+                bits = np.unpackbits(codes[rows, HEADER_BYTES:], axis=1, bitorder="little")
+                told = plan.project(2.0 * bits.astype(np.float32) - 1.0, n_jobs)
+                out[rows] = middles[c] + self._scales(codes[rows])[:, None] * told
+        return out
 
     # -- files -------------------------------------------------------------------------------------------
 

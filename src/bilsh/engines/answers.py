@@ -38,6 +38,7 @@ class Candidates:
     vectors: NDArray[Any] | None
     alive: None = None
     cells: None = None
+    places: None = None
 
 
 @dataclass(slots=True)

@@ -108,6 +108,36 @@ std::tuple<Out<std::int64_t, 2>, Out<float, 2>> top_k(const bilsh::TransformPlan
     return {found, out};
 }
 
+using Visited = std::tuple<Out<std::int64_t, 2>, Out<float, 2>, Out<std::int32_t, 1>, std::size_t>;
+
+Visited visit(const bilsh::TransformPlan& plan, const In<float, 2>& q, const Slabs& slabs, std::size_t k,
+              const In<float, 2>& closeness, const In<std::int64_t, 1>& offsets, const In<std::int64_t, 1>& living,
+              std::int64_t budget, const Ids& ids, const Bitmap& alive, int n_jobs) {
+    check_input(plan, q);
+    const bilsh::CodeSet set = codes_of(plan, slabs, ids, alive);
+    const std::size_t n_cells = living.shape(0);
+    require(offsets.shape(0) == n_cells + 1 && offsets.data()[0] == 0 &&
+                offsets.data()[n_cells] == static_cast<std::int64_t>(set.n) &&
+                std::is_sorted(offsets.data(), offsets.data() + n_cells + 1),
+            "offsets must cut the rows into the cells");
+    require(closeness.shape(0) == q.shape(0) && closeness.shape(1) == n_cells,
+            "closeness must have one entry per query and cell");
+    for (std::size_t c = 0; c < n_cells; ++c)
+        require(living.data()[c] >= 0 && living.data()[c] <= offsets.data()[c + 1] - offsets.data()[c],
+                "no more rows can live in a cell than it has");
+    const std::size_t width = std::min(k, set.count_alive());
+    auto found = new_matrix<std::int64_t>(q.shape(0), width);
+    auto out = new_matrix<float>(q.shape(0), width);
+    std::vector<std::int32_t> visited(q.shape(0));
+    std::size_t rows = 0;
+    const bilsh::PlaceCells cells{closeness.data(), offsets.data(), living.data(), n_cells, budget};
+    checked([&](auto* bad) {
+        rows = plan.visit(q.data(), q.shape(0), set, cells, width, found.data(), out.data(), visited.data(), bad,
+                          thread_count(n_jobs));
+    });
+    return {found, out, array_of(std::move(visited)), rows};
+}
+
 Out<float, 2> rows(const bilsh::TransformPlan& plan, const In<float, 2>& q, const Slabs& slabs,
                    const In<std::int64_t, 2>& rows, int n_jobs) {
     check_input(plan, q);
@@ -134,6 +164,12 @@ void bind_transform(nb::module_& m) {
         .def("top_k", &top_k, nb::arg("Q").noconvert(), nb::arg("slabs").noconvert(), nb::arg("k"),
              nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,
              "Ids and estimated squared distances of the k nearest codes of each query, ties by id.")
+        .def("visit", &visit, nb::arg("Q").noconvert(), nb::arg("slabs").noconvert(), nb::arg("k"),
+             nb::arg("closeness").noconvert(), nb::arg("offsets").noconvert(), nb::arg("living").noconvert(),
+             nb::arg("budget"), nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(),
+             nb::arg("n_jobs") = 1,
+             "The same in the cells nearest to each query, until those before hold more living rows than the budget; "
+             "also how many cells each query read, and how many rows all did.")
         .def("rows", &rows, nb::arg("Q").noconvert(), nb::arg("slabs").noconvert(), nb::arg("rows").noconvert(),
              nb::arg("n_jobs") = 1, "Estimated squared distances of the given rows of each query.");
 }

@@ -181,39 +181,57 @@ bool TransformPlan::read_headers(const std::uint8_t* rows, std::size_t stride, s
                                              add);
 }
 
-QueryWeights TransformPlan::weights(const float* q, std::size_t n, std::atomic<bool>* nonfinite, int n_jobs) const {
-    const std::size_t n_centres = frames_.size(), n_bits = bits();
-    QueryWeights made{n, n_centres, (n_bits + weight_padding - 1) / weight_padding * weight_padding, {}, {}, {}};
+QueryWeights TransformPlan::no_weights(std::size_t n) const {
+    const std::size_t n_centres = frames_.size();
+    QueryWeights made{n, n_centres, (bits() + weight_padding - 1) / weight_padding * weight_padding, {}, {}, {}};
     made.weights.assign(n * n_centres * made.stride, 0.0f);
     made.bias.resize(n * n_centres);
     made.far.resize(n * n_centres);
-    const bool by_centre = n_jobs > 1 && n_centres >= 2 * static_cast<std::size_t>(n_jobs);
-    parallel_for(n_centres, by_centre ? n_jobs : 1, [&](std::size_t c, int) {
-        const std::size_t m = frames_[c]->bits().size();
-        std::vector<float> values(n * m);
-        Output output;
-        output.values = values.data();
-        output.nonfinite = nonfinite;
-        frames_[c]->run(q, n, output, by_centre ? 1 : n_jobs);
-        const float* centre = centres_.data() + c * d_;
-        const Bit* bit = bit_.data() + c * whole_bits_;
-        for (std::size_t i = 0; i < n; ++i) {
-            const float *own = values.data() + i * m, *item = q + i * d_;
-            float* weight = made.weights.data() + (i * n_centres + c) * made.stride;
-            double bias = 0.0;
-            for (std::size_t r = 0; r < n_bits; ++r) {
-                if (bit[r].coordinate < 0) continue;
-                const std::size_t at = static_cast<std::size_t>(bit[r].coordinate);
-                const float half = own[at] * steps_[first_[c] + at] * static_cast<float>(1u << bit[r].shift);
-                weight[r] = -2.0f * half;
-                bias += double{half};
-            }
-            made.bias[i * n_centres + c] = static_cast<float>(bias);
-            made.far[i * n_centres + c] =
-                static_cast<float>(bilsh::kernels().transforms.squared_distance(item, centre, d_));
-        }
-    });
     return made;
+}
+
+QueryWeights TransformPlan::weights(const float* q, std::size_t n, std::atomic<bool>* nonfinite, int n_jobs) const {
+    const std::size_t n_centres = frames_.size();
+    QueryWeights made = no_weights(n);
+    std::vector<std::size_t> all(n);
+    for (std::size_t i = 0; i < n; ++i) all[i] = i;
+    const bool by_centre = n_jobs > 1 && n_centres >= 2 * static_cast<std::size_t>(n_jobs);
+    parallel_for(n_centres, by_centre ? n_jobs : 1,
+                 [&](std::size_t c, int) { weigh(q, c, all, made, nonfinite, by_centre ? 1 : n_jobs); });
+    return made;
+}
+
+void TransformPlan::weigh(const float* q, std::size_t c, const std::vector<std::size_t>& queries, QueryWeights& made,
+                          std::atomic<bool>* nonfinite, int n_jobs) const {
+    const std::size_t n = queries.size(), m = frames_[c]->bits().size(), n_bits = bits();
+    const float* items = q;
+    std::vector<float> gathered, values(n * m);
+    if (n < made.n) {
+        gathered.resize(n * d_);
+        for (std::size_t i = 0; i < n; ++i) std::copy_n(q + queries[i] * d_, d_, gathered.data() + i * d_);
+        items = gathered.data();
+    }
+    Output output;
+    output.values = values.data();
+    output.nonfinite = nonfinite;
+    frames_[c]->run(items, n, output, n_jobs);
+    const float* centre = centres_.data() + c * d_;
+    const Bit* bit = bit_.data() + c * whole_bits_;
+    for (std::size_t i = 0; i < n; ++i) {
+        const float* own = values.data() + i * m;
+        const std::size_t at = queries[i] * made.n_centres + c;
+        float* weight = made.weights.data() + at * made.stride;
+        double bias = 0.0;
+        for (std::size_t r = 0; r < n_bits; ++r) {
+            if (bit[r].coordinate < 0) continue;
+            const std::size_t j = static_cast<std::size_t>(bit[r].coordinate);
+            const float half = own[j] * steps_[first_[c] + j] * static_cast<float>(1u << bit[r].shift);
+            weight[r] = -2.0f * half;
+            bias += double{half};
+        }
+        made.bias[at] = static_cast<float>(bias);
+        made.far[at] = static_cast<float>(bilsh::kernels().transforms.squared_distance(items + i * d_, centre, d_));
+    }
 }
 
 }  // namespace bilsh

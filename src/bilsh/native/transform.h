@@ -59,6 +59,16 @@ struct QueryWeights {
     }
 };
 
+// Rows in cells, [offsets[c], offsets[c + 1]) of each. A query reads the nearest, until they hold more than `budget`
+// living rows before the last.
+struct PlaceCells {
+    const float* closeness;  // (queries, cells), largest for the nearest
+    const std::int64_t* offsets;
+    const std::int64_t* living;  // rows of each cell
+    std::size_t n;
+    std::int64_t budget;
+};
+
 class TransformPlan {
 public:
     explicit TransformPlan(const TransformParts& parts);
@@ -75,11 +85,20 @@ public:
 
     void encode(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite, int n_jobs) const;
     QueryWeights weights(const float* q, std::size_t n, std::atomic<bool>* nonfinite, int n_jobs) const;
+    // Room for weights that are made centre by centre, and those of some of the queries for one centre.
+    QueryWeights no_weights(std::size_t n) const;
+    void weigh(const float* q, std::size_t centre, const std::vector<std::size_t>& queries, QueryWeights& made,
+               std::atomic<bool>* nonfinite, int n_jobs) const;
 
     // Smallest estimates of each query first, ties by id; k is at most the number of living rows. True, whatever the
     // batch, the threads and the instruction set.
     void top_k(const float* q, std::size_t n, const CodeSet& set, std::size_t k, std::int64_t* ids, float* estimates,
                std::atomic<bool>* nonfinite, int n_jobs) const;
+    // The same among the cells near each query, how many cells these are, and how many rows all queries read. Where
+    // fewer than k live in them, ids are -1 and estimates infinite.
+    std::size_t visit(const float* q, std::size_t n, const CodeSet& set, const PlaceCells& cells, std::size_t k,
+                      std::int64_t* ids, float* estimates, std::int32_t* visited, std::atomic<bool>* nonfinite,
+                      int n_jobs) const;
     // Estimates of given rows (n, per_query).
     void rows(const float* q, std::size_t n, const CodeSet& set, const std::int64_t* rows, std::size_t per_query,
               float* estimates, std::atomic<bool>* nonfinite, int n_jobs) const;

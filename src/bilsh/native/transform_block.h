@@ -21,22 +21,28 @@ struct Header {
     float add(const TransformPlan& plan) const { return plan.add(code[2]); }
 };
 
-// A run of bytes of every code, inside of a slab.
+// A run of bytes of every code, inside of a slab; so many rows of it may be read.
 struct Part {
     const std::uint8_t* data;
-    std::size_t stride, bytes;
+    std::size_t stride, bytes, readable;
 };
 
 // A first part that most rows do not go beyond, then the rest of each slab.
-inline std::vector<Part> parts_of(const std::vector<Slab>& slabs) {
+inline std::vector<Part> parts_of(const CodeSet& set) {
     constexpr std::size_t first = 32, worth = 48;
     std::vector<Part> parts;
-    for (const Slab& slab : slabs) {
+    for (const Slab& slab : set.slabs) {
         const std::size_t head = parts.empty() && slab.bytes >= worth ? first : slab.bytes;
-        parts.push_back({slab.data, slab.bytes, head});
-        if (head < slab.bytes) parts.push_back({slab.data + head, slab.bytes, slab.bytes - head});
+        parts.push_back({slab.data, slab.bytes, head, set.n});
+        if (head < slab.bytes) parts.push_back({slab.data + head, slab.bytes, slab.bytes - head, set.n});
     }
     return parts;
+}
+
+inline std::vector<Slab> slabs_of(const std::vector<Part>& parts) {
+    std::vector<Slab> slabs;
+    for (const Part& part : parts) slabs.push_back({part.data, part.bytes});
+    return slabs;
 }
 
 // Rows that lie in the order of their centres are read where they are; others are copied into that order, each centre
@@ -73,15 +79,16 @@ public:
     const std::vector<Run>& runs() const { return runs_; }
     const float* scale(std::size_t i) const { return scale_.data() + i; }
     const float* add(std::size_t i) const { return add_.data() + i; }
-    // Row of the set at a place, which is not one that fills up.
+    // Whether a place holds a row, and is not one that fills up; and which of the set.
+    bool is_row(std::size_t i) const { return in_place_ || order_[i] != nobody; }
     std::size_t row(std::size_t i) const { return row_ + (in_place_ ? i : order_[i]); }
 
     // Bytes of a part, from place i on.
     Part part(std::size_t p, std::size_t i) {
         const Part& from = parts_[p];
-        if (in_place_) return {from.data + (row_ + i) * from.stride, from.stride, from.bytes};
+        if (in_place_) return {from.data + (row_ + i) * from.stride, from.stride, from.bytes, from.readable - row_ - i};
         for (; copied_ <= p; ++copied_) copy(copied_);
-        return {copies_[p].data() + i * from.bytes, from.bytes, from.bytes};
+        return {copies_[p].data() + i * from.bytes, from.bytes, from.bytes, order_.size() - i};
     }
 
 private:

@@ -122,6 +122,11 @@ class TransformMap(LinearMap):
             plans.append(self._frame(c, span, offset))
         return tuple(plans)
 
+    def directions(self, c: int, axes: Values) -> Values:
+        """Coordinates (p, m) of axes (p, d) themselves in the frame of a centre."""
+        span = self.spans()[c]
+        return self._frame(c, span, np.zeros(span.stop - span.start, dtype=np.float32)).project(axes)
+
     def _frame(self, c: int, span: slice, offsets: Values) -> _native.Plan:
         if self.left is None or self.right is None or self.pairs is None:
             basis = np.ascontiguousarray(np.asarray(self.basis)[span])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes, as_codes, check_widths
@@ -15,14 +14,18 @@ from bilsh.encoders.coder import NOT_HAMMING
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.euclidean import DistanceEvidence
+from bilsh.search.estimated_promise import EstimatedTrial
+from bilsh.search.estimated_visiting import Visitor
 from bilsh.search.modes import Query, reranked
 from bilsh.search.request import Request
 from bilsh.search.results import Explanation, Neighbors
 from bilsh.search.scan import Found, Ids, Memory, Scan, Segment, Tally, merged
+from bilsh.search.visiting import Wish
+from bilsh.types import Values
 from bilsh.validation import finite_blocks, is_plain, nonfinite_error
 
 UNSAMPLED = "intervals are hard bounds: no sample was taken at fit (few data, or a prefix)"
-READS_ALL = "recall= is met by reading every item: learned codes have no cells, so less does not read less"
+READS_ALL = "there are no cells: the recall is kept by reading every item"
 BY_CODES = "intervals are hard bounds, for both ends are codes; keep vectors, or ask with descriptors, for narrow ones"
 
 
@@ -76,8 +79,10 @@ def search(
     *,
     coder: EuclideanCoder,
     memory: Memory,
+    trial: EstimatedTrial | None = None,
+    filtered: bool = False,
 ) -> Neighbors:
-    """Answer a request by a full scan: the k smallest estimates, exactly.
+    """Answer a request: the k smallest estimates of all rows, exactly; or of the cells that a recall below 1 takes.
 
     Parameters
     ----------
@@ -86,13 +91,18 @@ def search(
     query : Query
         With descriptors, see :func:`query_of`.
     coder : EuclideanCoder
+    trial : EstimatedTrial, optional
+        What a promised recall rests on, where there are cells.
+    filtered : bool
+        Whether rows are left out by a filter.
     """
+    wish = Wish(request.recall, None, filtered) if request.recall is not None and request.recall < 1 else None
     scan = Scan(segments, alive, coder.n_bits, request.threads, memory, Tally(), None)
     vectors = np.asarray(query.vectors)
     flat = np.ascontiguousarray(vectors.reshape(len(vectors), coder.n_features))
     wanted = min(request.wanted if request.reranks else request.k, max(1, scan.n_items))
     try:
-        ids, squares = _smallest(scan, flat, wanted, coder)
+        ids, squares = _smallest(scan, flat, wanted, coder, wish, trial)
     except _native.NonFiniteError:
         raise nonfinite_error(vectors, 0, flat) from None
     far = np.sqrt(np.maximum(squares, 0.0))
@@ -106,21 +116,32 @@ def search(
     notes: tuple[str, ...] = (
         (BY_CODES,) if own is not None else () if coder.angles is not None else (UNSAMPLED,)
     )
-    if request.recall is not None and request.recall < 1:
-        notes += (READS_ALL,)
     reason = "the smallest estimates of all items: integers first, then those that may be among them exactly"
+    if wish is not None:
+        notes += tuple(wish.told)
+        if all(segment.places is None for segment in segments):
+            notes += (READS_ALL,)
+        if wish.promise is not None:
+            reason = "the smallest estimates of the cells near the query, as many as the recall takes"
     told = Explanation("asymmetric", reason, len(flat), scan.n_items, scan.tally.work, notes)
+    if wish is not None:
+        told = replace(told, promise=wish.promise, visits=tuple(wish.visits))
     return Neighbors(ids, far, exact, evidence, request.confidence, told)
 
 
-def _smallest(scan: Scan, queries: NDArray[np.float32], k: int, coder: EuclideanCoder) -> Found:
+def _smallest(
+    scan: Scan,
+    queries: Values,
+    k: int,
+    coder: EuclideanCoder,
+    wish: Wish | None,
+    trial: EstimatedTrial | None,
+) -> Found:
     parts = []
-    for segment, alive in zip(scan.segments, scan.alive, strict=True):
-        start = perf_counter()
-        ids = np.ascontiguousarray(segment.ids, dtype=np.int64)
-        parts.append(coder.compiled.top_k(queries, list(segment.slabs), k, ids, alive, scan.n_jobs))
-        pairs = len(queries) * len(ids)
-        scan.tally.add("estimates", pairs, pairs * coder.n_bytes, perf_counter() - start)
+    for part in range(len(scan.segments)):
+        visitor = Visitor(scan, part, coder, wish, trial)
+        found = visitor.by_cells(queries, k)
+        parts.append(visitor.full(queries, k) if found is None else found)
     ids, squares = merged(parts, k, len(queries))
     return ids, squares.astype(np.float64)
 

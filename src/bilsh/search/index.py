@@ -12,11 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from bilsh.codes import Codes, as_codes, slab_widths
 from bilsh.encoders.calibration import calibration_of
 from bilsh.encoders.coder import Coder
-from bilsh.encoders.euclidean_coder import EuclideanCoder, require_hamming
+from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.encoders.foreign import BitPacking, ForeignCoder
 from bilsh.errors import InvalidInputError
+from bilsh.search import estimated_promise
 from bilsh.search.cells import Cells, in_cells, number_of_cells
 from bilsh.search.estimated import by_centre, estimated_widths
+from bilsh.search.estimated_promise import EstimatedTrial
+from bilsh.search.places import PlaceCells, in_places
 from bilsh.search.promise import Trial, try_items, try_queries
 from bilsh.search.request import Request
 from bilsh.search.scan import Ids, Memory
@@ -101,14 +104,16 @@ class Index(Searchable):
                 )
         self.ids: Ids = np.arange(len(stored)) if ids is None else _as_ids(ids, len(stored))
         self.cells: Cells | None = None
+        self.places: PlaceCells | None = None
         order: Ids | None = None
         n_cells, threads = number_of_cells(cells, len(stored)), thread_count(n_jobs)
-        if n_cells:
-            require_hamming(self.coder, "Leave cells= out: their centres are codes too.")
-            order, self.cells = in_cells(stored, n_cells, n_jobs=threads)
         widths = slab_widths(stored.shape[1])
         if isinstance(self.coder, EuclideanCoder):
             order, widths = by_centre(stored, self.coder), estimated_widths(stored.shape[1])
+            if n_cells:
+                order, self.places = in_places(self.coder, stored, self.ids, n_cells, n_jobs=threads)
+        elif n_cells:
+            order, self.cells = in_cells(stored, n_cells, n_jobs=threads)
         if order is not None:
             self.ids = self.ids[order]
         self.slabs: list[Codes] = _slabs(stored, widths, order)
@@ -124,6 +129,11 @@ class Index(Searchable):
         self._seen = _IndexView([self], self.coder, order=order)
         if self.cells is not None:
             self._seen = replace(self._seen, tried=try_items(self.slabs, None, n_jobs=threads))
+        if self.places is not None and isinstance(self.coder, EuclideanCoder):
+            tried = estimated_promise.try_items(
+                self.coder, self.slabs, None, self.ids, self.vectors, n_jobs=threads
+            )
+            self._seen = replace(self._seen, tried=tried)
 
     def _view(self) -> View:
         return self._seen
@@ -136,10 +146,16 @@ class Index(Searchable):
         queries : array (q, d) or (q, d_w, d_v)
             A few hundred at least, none of them among the items; codes where there is no encoder.
         """
-        if self.cells is None:
+        if self.cells is None and self.places is None:
             raise InvalidInputError("there are no cells to calibrate. Make the index with cells='auto'.")
-        codes = self._seen.query(queries, None, None, None, Request(mode="progressive")).codes
-        self._seen = replace(self._seen, tried=try_queries(codes, self.slabs, None), memory=Memory())
+        asked = self._seen.query(queries, None, None, None, Request(mode="progressive"))
+        tried: Trial | EstimatedTrial
+        if isinstance(self.coder, EuclideanCoder):
+            flat = np.asarray(asked.vectors).reshape(-1, self.coder.n_features)
+            tried = estimated_promise.try_queries(self.coder, flat, self.slabs, None)
+        else:
+            tried = try_queries(asked.codes, self.slabs, None)
+        self._seen = replace(self._seen, tried=tried, memory=Memory())
 
     @property
     def n_bits(self) -> int:
@@ -161,17 +177,22 @@ class _IndexView(View):
     ----------
     order : int64 array (n,) or None
         Which of the given codes each row is, where cells put them into another order.
-    tried : Trial or None
+    tried : Trial, EstimatedTrial or None
         What promised recalls rest on.
     """
 
     order: Ids | None = None
-    tried: Trial | None = None
+    tried: Trial | EstimatedTrial | None = None
 
     @property
     def trial(self) -> Trial | None:
         """What a promised recall rests on, where there are cells."""
-        return self.tried
+        return self.tried if isinstance(self.tried, Trial) else None
+
+    @property
+    def estimated_trial(self) -> EstimatedTrial | None:
+        """The same for learned codes."""
+        return self.tried if isinstance(self.tried, EstimatedTrial) else None
 
     def in_row_order(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Booleans of items in the order of rows."""

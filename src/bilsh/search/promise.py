@@ -208,21 +208,12 @@ def promise(
     limits = prefix_limits(n_bits, rows.prefixes, (1 - target) * BY_PREFIXES)
     needs, bounds, far = _needs(trial, cells, slabs, alive, rows, limits, n_bits, k, n_jobs)
     slack = smallest_slack(needs, target)
-    half = len(needs) // 2
-    kept = np.concatenate(
-        [
-            (needs[half:] <= smallest_slack(needs[:half], target)).mean(axis=1),
-            (needs[:half] <= smallest_slack(needs[half:], target)).mean(axis=1),
-        ]
-    )
-    recall = error = read = 1.0
-    if len(kept):
-        recall, error = float(kept.mean()), 1.96 * float(kept.std()) / len(kept) ** 0.5
+    recall, ends = half_by_half(needs, target)
+    read = 1.0
     if slack < EVERYTHING:
         sizes = np.diff(cells.offsets)
         reach = _reach(bounds, cells, n_bits) + slack
         read = float((far <= reach[:, None]).astype(np.float32).dot(sizes).mean() / max(1, sizes.sum()))
-    ends = (max(0.0, recall - error), min(1.0, recall + error))
     made = Promise(
         target, k, slack, read, len(trial), trial.time, trial.source, recall, ends, ranks_among(bounds)
     )
@@ -249,6 +240,21 @@ def smallest_slack(needs: NDArray[np.int64], target: float) -> int:
     if missed < 0:
         return EVERYTHING
     return int(np.partition(needs.ravel(), needs.size - 1 - missed)[needs.size - 1 - missed])
+
+
+def half_by_half(needs: NDArray[np.int64], target: float) -> tuple[float, tuple[float, float]]:
+    """Recall of each half of trial queries with the slack that the other half asks for, and its 95 % interval."""
+    half = len(needs) // 2
+    kept = np.concatenate(
+        [
+            (needs[half:] <= smallest_slack(needs[:half], target)).mean(axis=1),
+            (needs[:half] <= smallest_slack(needs[half:], target)).mean(axis=1),
+        ]
+    )
+    if not len(kept):
+        return 1.0, (0.0, 1.0)
+    recall, error = float(kept.mean()), 1.96 * float(kept.std()) / len(kept) ** 0.5
+    return recall, (max(0.0, recall - error), min(1.0, recall + error))
 
 
 def ranks_among(bounds: NDArray[np.int32]) -> NDArray[np.float64]:

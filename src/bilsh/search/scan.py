@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.search.cells import Cells
+from bilsh.search.estimated_promise import EstimatedTrial
+from bilsh.search.estimated_visiting import KnownPlaces
+from bilsh.search.places import PlaceCells
 from bilsh.search.promise import Trial
 from bilsh.search.pruning import prefix_limits
 from bilsh.search.visiting import Known, Wish, by_cells
@@ -63,6 +66,10 @@ class Segment(Protocol):
     def cells(self) -> Cells | None:
         """Where cells lie when rows are in their order, None when they are not."""
 
+    @property
+    def places(self) -> PlaceCells | None:
+        """The same for learned codes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -78,6 +85,8 @@ class Memory:
         Rows in the order of their ids; None where they are already.
     known : by segment
         What cells have been found to promise.
+    places : by segment
+        What cells of learned codes have been found to promise.
     trials : by file
         What promises rest on, as kept in files.
     """
@@ -86,7 +95,8 @@ class Memory:
     frequencies: WeakKeyDictionary[Any, NDArray[np.float64]] = field(default_factory=WeakKeyDictionary)
     orders: WeakKeyDictionary[Any, Ids | None] = field(default_factory=WeakKeyDictionary)
     known: WeakKeyDictionary[Any, Known] = field(default_factory=WeakKeyDictionary)
-    trials: WeakKeyDictionary[Any, Trial | None] = field(default_factory=WeakKeyDictionary)
+    places: WeakKeyDictionary[Any, KnownPlaces] = field(default_factory=WeakKeyDictionary)
+    trials: WeakKeyDictionary[Any, Trial | EstimatedTrial | None] = field(default_factory=WeakKeyDictionary)
 
     def rows_of(self, segment: Segment, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         """Row of each id in a segment, and whether it is there (row 0 where it is not)."""

@@ -16,6 +16,7 @@ from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates.evidence import Samples
 from bilsh.search import estimated
+from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.modes import Query, answer
 from bilsh.search.promise import Trial
 from bilsh.search.request import Mode, Request, request_of
@@ -86,6 +87,11 @@ class View:
         """What a promised recall rests on, where there are cells."""
         return None
 
+    @property
+    def estimated_trial(self) -> EstimatedTrial | None:
+        """The same for learned codes."""
+        return None
+
     def in_row_order(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Booleans of items in the order of rows, given in the order in which the caller knows the items."""
         return chosen
@@ -99,9 +105,11 @@ class View:
         """Find the neighbours of checked queries, by the ids of segments; and what there is to say of the filter."""
         alive, notes = filtered(self, where)
         if isinstance(self.coder, EuclideanCoder):
+            by_cells = request.recall is not None and request.recall < 1
             told = estimated.search(
-                self.segments, alive, query, request, coder=self.coder, memory=self.memory
-            )
+                self.segments, alive, query, request, coder=self.coder, memory=self.memory,
+                trial=self.estimated_trial if by_cells else None, filtered=where is not None,
+            )  # fmt: skip
             return told, notes
         if self.segments:
             check_width(query.codes, _width(self.segments[0]), "queries", "codes")

@@ -7,7 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from bilsh.encoders.euclidean_coder import require_hamming
+import numpy as np
+from numpy.typing import NDArray
+
+from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError
 from bilsh.search.cells import number_of_cells
 from bilsh.search.request import Request
@@ -80,7 +83,6 @@ class Arranging(View, Searchable):
         """
         if isinstance(n_cells, bool) or n_cells is None:
             raise InvalidInputError(f"n_cells must be a number or 'auto'; got {n_cells!r}.")
-        require_hamming(self.coder, "There are no cells for them.")
         if not number_of_cells(n_cells, len(self)) or len(self) < 2:
             return 0
         with self._change() as change:
@@ -91,16 +93,20 @@ class Arranging(View, Searchable):
             raise InvalidInputError(
                 "there are no cells whose recall could be measured. Make them with build_cells()."
             )
-        codes = None
+        asked: NDArray[Any] | None = None
         if queries is not None:
-            codes = self._view().query(queries, None, None, None, Request(mode="progressive")).codes
-            if len(codes) < FEWEST:
+            query = self._view().query(queries, None, None, None, Request(mode="progressive"))
+            asked = query.codes
+            if isinstance(self.coder, EuclideanCoder):
+                asked = np.asarray(query.vectors).reshape(-1, self.coder.n_features)
+            if len(asked) < FEWEST:
                 raise InvalidInputError(
-                    f"queries must be at least {FEWEST}, to tell a recall by them; got {len(codes)}."
+                    f"queries must be at least {FEWEST}, to tell a recall by them; got {len(asked)}."
                 )
         with self._change() as change:
-            change.calibrate(codes)
-        trial = self._view().trial
+            change.calibrate(asked)
+        view = self._view()
+        trial = view.estimated_trial if view.trial is None else view.trial
         if trial is None:
             raise InvalidInputError("the cells were merged meanwhile. Calibrate again.")
         return Recall(len(trial), trial.source, trial.time)

@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.codes import Codes
+from bilsh.encoders.coder import Coder
+from bilsh.encoders.euclidean_coder import EuclideanCoder
+from bilsh.search import estimated_promise
 from bilsh.search.cells import (
     CENTRE_BYTES,
     arranged,
@@ -22,10 +25,13 @@ from bilsh.search.cells import (
     number_of_cells,
     sample_size,
 )
-from bilsh.search.promise import try_items, try_queries
+from bilsh.search.estimated_promise import EstimatedTrial
+from bilsh.search.places import learn_places, sample_rows
+from bilsh.search.promise import Trial, try_items, try_queries
 from bilsh.store.files import Directory
 from bilsh.store.manifest import SegmentRef
-from bilsh.store.merge import alive_rows, hashes_of, n_alive
+from bilsh.store.merge import alive_rows, fixed, hashes_of, n_alive
+from bilsh.store.placed import PlaceArrangement
 from bilsh.store.rows import Layout, RowSet
 from bilsh.store.sections import FileRef, SectionFile, SectionWriter
 from bilsh.store.segment import Segment, windows
@@ -71,6 +77,25 @@ class Arrangement:
         centres = segment.file.sections["centres"]
         return cls(segment.file.rows_of("centres", 0, centres.rows), learned, asked)
 
+    @property
+    def width(self) -> int:
+        """How many bytes of a code say in which cell it is."""
+        return int(self.centres.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.centres)
+
+    def cell_of(self, heads: Codes, n_jobs: int) -> NDArray[np.int32]:
+        """Cell of each of some codes."""
+        return nearest(heads, self.centres, n_jobs)
+
+    def write(self, writer: SectionWriter) -> None:
+        """Write what there is to know of the cells but where they begin."""
+        writer.section("centres", "<u1", self.width, [self.centres])
+
+
+Arrangements = Arrangement | PlaceArrangement
+
 
 def merge_into_cells(segments: Sequence[Segment]) -> bool:
     """Whether rows outside of cells, or dead ones inside, are so many that cells should be made anew."""
@@ -87,11 +112,12 @@ def arrange(
     layout: Layout,
     sources: Sources,
     n_cells: int | str,
-    before: Arrangement | None,
+    before: Arrangements | None,
+    coder: Coder,
     *,
     n_jobs: int = 1,
     progress: Progress | None = None,
-) -> Arrangement | None:
+) -> Arrangements | None:
     """Centres for the living rows of sources: those before while they serve, else new ones; None for too few rows."""
     n = sum(n_alive(source) for source in sources)
     if n < 2:
@@ -101,9 +127,14 @@ def arrange(
     count = number_of_cells(n_cells, n)
     if count < 1:
         return None
-    chosen = np.random.default_rng(0).choice(n, sample_size(count, n), replace=False)
+    if isinstance(coder, EuclideanCoder):
+        ids = np.concatenate([piece[:, 0] for piece in fixed(sources, "ids", 8)])
+        chosen, width = sample_rows(ids, count), layout.n_bytes
+    else:
+        chosen = np.random.default_rng(0).choice(n, sample_size(count, n), replace=False)
+        width = min(layout.n_bytes, CENTRE_BYTES)
     picked = np.sort(chosen)
-    sample = np.empty((len(chosen), min(layout.n_bytes, CENTRE_BYTES)), dtype=np.uint8)
+    sample = np.empty((len(chosen), width), dtype=np.uint8)
     at = 0
     for heads in _heads(layout, sources, sample.shape[1]):
         low, high = np.searchsorted(picked, [at, at + len(heads)])
@@ -111,8 +142,11 @@ def arrange(
         at += len(heads)
     # In random order: the first are where centres begin.
     sample = sample[np.random.default_rng(1).permutation(len(sample))]
-    centres = learn_centres(sample, count, n_jobs=n_jobs, progress=progress)
-    return Arrangement(centres, n, 0 if isinstance(n_cells, str) else n_cells)
+    asked = 0 if isinstance(n_cells, str) else n_cells
+    if isinstance(coder, EuclideanCoder):
+        places = learn_places(coder, sample, count, n_jobs=n_jobs, progress=progress)
+        return PlaceArrangement(places, coder, n, asked)
+    return Arrangement(learn_centres(sample, count, n_jobs=n_jobs, progress=progress), n, asked)
 
 
 def write_celled(
@@ -120,7 +154,7 @@ def write_celled(
     name: str,
     layout: Layout,
     sources: Sources,
-    made: Arrangement,
+    made: Arrangements,
     *,
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -128,12 +162,12 @@ def write_celled(
     """Write the living rows of sources as one synced segment, in the order of their cells."""
     n = sum(n_alive(source) for source in sources)
     cell_of, at = np.empty(n, dtype=np.int32), 0
-    for heads in _heads(layout, sources, made.centres.shape[1]):
+    for heads in _heads(layout, sources, made.width):
         if progress is not None:
             progress("assigning rows", at, n)
-        cell_of[at : at + len(heads)] = nearest(heads, made.centres, n_jobs)
+        cell_of[at : at + len(heads)] = made.cell_of(heads, n_jobs)
         at += len(heads)
-    order, offsets = arranged(cell_of, len(made.centres))
+    order, offsets = arranged(cell_of, len(made))
     rows = _Gatherer(sources, order)
     writer = SectionWriter(directory, name, b"SEGM", n, layout.fingerprint)
     try:
@@ -152,7 +186,7 @@ def write_celled(
             rows.write_ragged(writer, "keys")
         if any(source.has("meta") for source in sources):
             rows.write_ragged(writer, "meta")
-        writer.section("centres", "<u1", made.centres.shape[1], [made.centres])
+        made.write(writer)
         writer.section("cells", "<i8", 1, [offsets])
         writer.section("learned", "<i8", 1, [np.array([made.learned, made.asked])])
         ref = writer.finish()
@@ -238,6 +272,8 @@ class Workshop:
     ----------
     writer : Writer
     layout : Layout
+    coder : Coder
+        What made the codes.
     use_map : bool
         Whether files are mapped.
     n_jobs : int
@@ -246,39 +282,57 @@ class Workshop:
 
     writer: Writer
     layout: Layout
+    coder: Coder
     use_map: bool
     n_jobs: int = 1
     progress: Progress | None = None
 
-    def cells(self, sources: Sources, n_cells: int | str, before: Arrangement | None) -> Segment | None:
+    def before(self, celled: Segment) -> Arrangements:
+        """Cells of a segment, for rows that come to it."""
+        if isinstance(self.coder, EuclideanCoder):
+            return PlaceArrangement.of(celled, self.coder)
+        return Arrangement.of(celled)
+
+    def cells(self, sources: Sources, n_cells: int | str, before: Arrangements | None) -> Segment | None:
         """Write the living rows of sources in the order of cells; None where they are too few."""
         options: dict[str, Any] = {"n_jobs": self.n_jobs, "progress": self.progress}
-        made = arrange(self.layout, sources, n_cells, before, **options)
+        made = arrange(self.layout, sources, n_cells, before, self.coder, **options)
         if made is None:
             return None
         name = self.writer.new_name("s", "seg")
         ref = write_celled(self.writer.directory, name, self.layout, sources, made, **options)
         return Segment(self._open(ref, b"SEGM", self.use_map), ref, self.layout, None)
 
-    def calibration(self, celled: Segment, queries: Codes | None) -> SectionFile:
-        """Measure what promised recalls rest on, by queries or by items, and write it."""
+    def calibration(self, celled: Segment, queries: NDArray[Any] | None) -> SectionFile:
+        """Measure what promised recalls rest on, by queries (codes; descriptors of learned codes) or by items."""
         # Mapped for this even where that is unwelcome: so the codes need not all be in memory.
         file = self._open(celled.ref, b"SEGM", True)
         options: dict[str, Any] = {"n_jobs": self.n_jobs, "progress": self.progress}
         try:
-            slabs = Segment(file, celled.ref, self.layout, celled.alive).slabs
-            if queries is None:
-                trial = try_items(slabs, celled.alive, **options)
-            else:
-                trial = try_queries(queries, slabs, celled.alive, **options)
+            mapped = Segment(file, celled.ref, self.layout, celled.alive)
+            trial = self._trial(mapped, queries, options)
         finally:
             file.close()
         name = self.writer.new_name("c", "cal")
         ref = write_trial(self.writer.directory, name, self.layout, trial, celled.file.name)
         return self._open(ref, b"CALI", self.use_map)
 
+    def _trial(
+        self, celled: Segment, queries: NDArray[Any] | None, options: dict[str, Any]
+    ) -> Trial | EstimatedTrial:
+        slabs, alive = celled.slabs, celled.alive
+        if isinstance(self.coder, EuclideanCoder):
+            if queries is None:
+                return estimated_promise.try_items(
+                    self.coder, slabs, alive, celled.ids, celled.vectors, **options
+                )
+            return estimated_promise.try_queries(self.coder, queries, slabs, alive, **options)
+        if queries is None:
+            return try_items(slabs, alive, **options)
+        return try_queries(queries, slabs, alive, **options)
+
     @staticmethod
-    def queries_of(calibration: SectionFile | None) -> Codes | None:
+    def queries_of(calibration: SectionFile | None) -> NDArray[Any] | None:
         """Queries that the user gave for a calibration; None where it was made with items."""
         if calibration is None or not calibration.rows or calibration.rows_of("own", 0, 1)[0, 0] >= 0:
             return None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bilsh.errors import CorruptStoreError, InvalidInputError
 from bilsh.files import seconds
 from bilsh.store import log
-from bilsh.store.celled import Arrangement, Workshop, merge_into_cells
+from bilsh.store.celled import Arrangements, Workshop, merge_into_cells
 from bilsh.store.files import SyncFailed, no_room
 from bilsh.store.ids import Names, next_names, once, refuse_taken, show
 from bilsh.store.log import LogWriter
@@ -115,7 +115,7 @@ class Change:
             return False
         number = min(numbers, key=lambda i: self._segments[i].n_alive)
         celled = self._segments[number]
-        if not celled.has("cells") or not self._write_cells([celled], [], 1, Arrangement.of(celled)):
+        if not celled.has("cells") or not self._write_cells([celled], [], 1, self._workshop().before(celled)):
             self._merge([number])
         return True
 
@@ -127,9 +127,9 @@ class Change:
         return made
 
     def calibrate(
-        self, queries: NDArray[np.uint8] | None, *, n_jobs: int = 1, progress: Progress | None = None
+        self, queries: NDArray[Any] | None, *, n_jobs: int = 1, progress: Progress | None = None
     ) -> None:
-        """Measure anew what promised recalls rest on, by queries that are codes, or by items."""
+        """Measure anew what promised recalls rest on, by queries (codes; descriptors of learned codes) or by items."""
         celled = next(segment for segment in self._segments if segment.has("cells"))
         self._calibration = self._workshop(n_jobs, progress).calibration(celled, queries)
         self._rewritten = self._changed = True
@@ -347,7 +347,7 @@ class Change:
 
     def _merge_into_cells(self, more: Sequence[RowSet]) -> None:
         celled = next(segment for segment in self._segments if segment.has("cells"))
-        before = Arrangement.of(celled)
+        before = self._workshop().before(celled)
         if not self._write_cells(self._segments, more, before.asked or "auto", before):
             self._merge(list(range(len(self._segments))), more)
 
@@ -356,7 +356,7 @@ class Change:
         segments: Sequence[Segment],
         more: Sequence[RowSet],
         n_cells: int | str,
-        before: Arrangement | None,
+        before: Arrangements | None,
         *,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -375,8 +375,8 @@ class Change:
         self._calibration = calibration
         return celled.file.sections["centres"].rows
 
-    def _workshop(self, n_jobs: int, progress: Progress | None) -> Workshop:
-        return Workshop(self._writer, self._layout, self._use_map, n_jobs, progress)
+    def _workshop(self, n_jobs: int = 1, progress: Progress | None = None) -> Workshop:
+        return Workshop(self._writer, self._layout, self._base.coder(), self._use_map, n_jobs, progress)
 
     def _write_bitmaps(self) -> tuple[tuple[SegmentRef, ...], SectionFile | None]:
         """Write the bitmaps of all segments into one file; the old one serves where none has changed."""

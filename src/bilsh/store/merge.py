@@ -31,8 +31,8 @@ def write_segment(
     writer = SectionWriter(directory, name, b"SEGM", rows, layout.fingerprint)
     try:
         for name, (dtype, columns) in layout.fixed_columns().items():
-            writer.section(name, dtype, columns, _fixed(sources, name, np.dtype(dtype).itemsize * columns))
-        ids = np.concatenate([piece[:, 0] for piece in _fixed(sources, "ids", 8)])
+            writer.section(name, dtype, columns, fixed(sources, name, np.dtype(dtype).itemsize * columns))
+        ids = np.concatenate([piece[:, 0] for piece in fixed(sources, "ids", 8)])
         if not bool(np.all(ids[1:] > ids[:-1])):
             writer.section("order", "<i8", 1, [np.argsort(ids, kind="stable").astype(np.int64)])
         del ids
@@ -82,7 +82,8 @@ def alive_rows(source: RowSet | Segment, start: int, stop: int) -> NDArray[np.bo
     return None if isinstance(source, RowSet) else source.alive_bits(start, stop)
 
 
-def _fixed(sources: Sequence[RowSet | Segment], name: str, row_bytes: int) -> Iterator[NDArray[Any]]:
+def fixed(sources: Sequence[RowSet | Segment], name: str, row_bytes: int) -> Iterator[NDArray[Any]]:
+    """Living rows of a section, a window at a time."""
     for source in sources:
         for start, stop in windows(source.rows, row_bytes):
             piece, alive = source.rows_of(name, start, stop), alive_rows(source, start, stop)

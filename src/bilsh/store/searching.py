@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.evidence import Samples
+from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.promise import Trial
 from bilsh.search.request import Request
 from bilsh.search.scan import Ids, Memory
@@ -73,6 +74,16 @@ class StoreView(View):
     @property
     def trial(self) -> Trial | None:
         """What a promised recall rests on, where there are cells."""
+        found = self._tried()
+        return found if isinstance(found, Trial) else None
+
+    @property
+    def estimated_trial(self) -> EstimatedTrial | None:
+        """The same for learned codes."""
+        found = self._tried()
+        return found if isinstance(found, EstimatedTrial) else None
+
+    def _tried(self) -> Trial | EstimatedTrial | None:
         now = self._now
         if now.calibration is None:
             return None

@@ -18,14 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.search.cells import Cells
+from bilsh.search.places import PlaceCells, Places
+from bilsh.store.cell_sections import OF_PLACES, cells_fit
 from bilsh.store.ids import Names, as_strings
 from bilsh.store.manifest import SegmentRef
 from bilsh.store.rows import MAX_METADATA_BYTES, Layout
 from bilsh.store.sections import WINDOW, SectionFile
-
-OF_CELLS = ("centres", "cells", "learned")
-"""Sections of a segment whose rows are in the order of cells: centres, where each cell begins, and how many rows there
-were when centres were learned and how many cells were asked for (0: auto)."""
 
 SEARCH_BYTES = 32 << 20
 """Codes and vectors that a search of an unmapped store holds in memory at a time."""
@@ -51,13 +49,13 @@ class Segment:
     ) -> None:
         self.file, self.ref, self.layout, self.alive = file, ref, layout, alive
         self._inside: dict[str, NDArray[np.int64]] = {}
-        self._known_cells: tuple[NDArray[np.uint8], NDArray[np.int64], Cells] | None = None
+        self._known_cells: tuple[list[NDArray[Any]], Cells | PlaceCells] | None = None
         if file.rows != ref.rows:
             raise file.corrupt(f"has {file.rows} rows, the manifest says {ref.rows}")
         expected = dict(_columns(layout, "order" in file.sections))
         ragged = [name for name in ("keys", "meta") if name in file.sections]
         expected |= {f"{name}_ends": (np.dtype("<i8"), 1) for name in ragged}
-        own = set(file.sections) - set(ragged) - set(OF_CELLS)
+        own = set(file.sections) - set(ragged) - set(OF_PLACES)
         found = {
             name: (section.dtype, section.columns) for name, section in file.sections.items() if name in own
         }
@@ -67,7 +65,7 @@ class Segment:
             found != expected
             or counts != {ref.rows}
             or not flat
-            or not _cells_fit(file, layout)
+            or not cells_fit(file, layout)
             or ("keys" in ragged) != (layout.id_kind == "str")
         ):
             raise file.corrupt("does not have the sections of this store's items")
@@ -94,18 +92,30 @@ class Segment:
     @property
     def cells(self) -> Cells | None:
         """Where cells lie when rows are in their order, None when they are not."""
-        if not self.has("cells"):
-            return None
-        # Looked through once, and again when the file has been read anew.
-        centres, offsets = self.file.array("centres"), self.file.array("cells")
+        found = self._grouped() if self.has("cells") else None
+        return found if isinstance(found, Cells) else None
+
+    @property
+    def places(self) -> PlaceCells | None:
+        """The same for learned codes."""
+        found = self._grouped() if self.has("axes") else None
+        return found if isinstance(found, PlaceCells) else None
+
+    def _grouped(self) -> Cells | PlaceCells:
+        """Cells, looked through once, and again when the file has been read anew."""
+        parts = [self.file.array(name) for name in OF_PLACES if name != "learned" and self.has(name)]
         known = self._known_cells
-        if known is None or known[0] is not centres or known[1] is not offsets:
+        if known is None or any(old is not new for old, new in zip(known[0], parts, strict=True)):
             # Whatever a file claims, or comes to claim later, the compiled core must not read outside it.
-            cells = Cells(centres, offsets[:, 0].copy())
-            if cells.offsets[0] != 0 or cells.offsets[-1] != len(self) or np.any(np.diff(cells.offsets) < 0):
+            centres, offsets = parts[0], parts[1][:, 0].copy()
+            if offsets[0] != 0 or offsets[-1] != len(self) or np.any(np.diff(offsets) < 0):
                 raise self.file.corrupt("section cells does not cut the rows into cells")
-            known = self._known_cells = centres, offsets, cells
-        return known[2]
+            cells: Cells | PlaceCells = Cells(centres, offsets)
+            if len(parts) > 2:
+                axes, owners = parts[2].copy(), parts[3][:, 0].copy()
+                cells = PlaceCells(Places(axes, centres.copy(), owners), offsets)
+            known = self._known_cells = parts, cells
+        return known[1]
 
     @property
     def vectors(self) -> NDArray[Any] | None:
@@ -306,21 +316,6 @@ def _columns(layout: Layout, ordered: bool) -> dict[str, tuple[np.dtype[Any], in
     return columns
 
 
-def _cells_fit(file: SectionFile, layout: Layout) -> bool:
-    """Whether the sections of cells are all there, or none, and of the lengths they must have."""
-    there = [file.sections[name] for name in OF_CELLS if name in file.sections]
-    if len(there) < len(OF_CELLS):
-        return not there
-    centres, cells, learned = there
-    return (
-        centres.dtype == np.dtype("<u1")
-        and all((section.dtype, section.columns) == (np.dtype("<i8"), 1) for section in (cells, learned))
-        and centres.columns <= layout.n_bytes
-        and (cells.rows, learned.rows) == (centres.rows + 1, 2)
-        and centres.rows > 0
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """Some rows of a segment in memory; same names as :class:`Segment`."""
@@ -377,6 +372,11 @@ class Window:
     @property
     def cells(self) -> None:
         """Windows are read one after the other, all of them."""
+        return None
+
+    @property
+    def places(self) -> None:
+        """Nor are there any of learned codes."""
         return None
 
 

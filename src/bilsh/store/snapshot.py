@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.errors import CorruptStoreError, DataNotFoundError, IncompatibleCodesError
+from bilsh.encoders.coder import Coder
+from bilsh.errors import (
+    CorruptEncoderError,
+    CorruptStoreError,
+    DataNotFoundError,
+    IncompatibleCodesError,
+)
 from bilsh.forks import cached_property
 from bilsh.store.files import CLAIM_AT, Directory, Disk
 from bilsh.store.ids import Names
@@ -66,6 +72,19 @@ class Snapshot:
     tail: Tail | None = None
     calibration: SectionFile | None = None
     followed: bool = True
+
+    def coder(self) -> Coder:
+        """What made the codes, read from its file."""
+        file = self.encoder
+        try:
+            coder = Coder.from_bytes(file.array("encoder").tobytes(), file.name)
+        except CorruptEncoderError as error:
+            raise CorruptStoreError(
+                f"{file.name} holds no encoder that this bilsh can read: {error}"
+            ) from error
+        if coder.fingerprint != self.manifest.fingerprint:
+            raise file.corrupt("holds another encoder than the manifest says")
+        return coder
 
     @property
     def files_segments(self) -> tuple[Segment, ...]:

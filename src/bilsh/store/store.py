@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from bilsh.encoders.coder import Coder
 from bilsh.encoders.foreign import BitPacking
-from bilsh.errors import CorruptEncoderError, CorruptStoreError, InvalidInputError, InvalidTypeError
+from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.forks import Lock
 from bilsh.search.scan import Memory
 from bilsh.store import space
@@ -212,17 +212,7 @@ class Store(Calibrating):
     def coder(self) -> Coder:
         """What encodes, without the estimator around it: enough for search, and quick to load."""
         if self._coder is None:
-            now = self._now
-            file = now.encoder
-            try:
-                coder = Coder.from_bytes(file.array("encoder").tobytes(), file.name)
-            except CorruptEncoderError as error:
-                raise CorruptStoreError(
-                    f"{file.name} holds no encoder that this bilsh can read: {error}"
-                ) from error
-            if coder.fingerprint != now.manifest.fingerprint:
-                raise file.corrupt("holds another encoder than the manifest says")
-            self._coder = coder
+            self._coder = self._now.coder()
         return self._coder
 
     def refresh(self) -> None:
