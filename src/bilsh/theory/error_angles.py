@@ -82,7 +82,7 @@ class AngleTable:
             return LEVELS
         at = np.stack([self.cosine(ratios[good], level) for level in LEVELS], axis=1)
         found = [np.interp(x, row, LEVELS) for x, row in zip(cosines[good], at, strict=True)]
-        return np.quantile(found, LEVELS)
+        return np.asarray(np.quantile(found, LEVELS))
 
     def tail(self, probability: float, n_items: int) -> float:
         """Which tail of the sampled hits stands for one of hits among so many items."""
