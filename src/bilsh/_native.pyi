@@ -364,6 +364,15 @@ class CellSet:
         The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, seconds that the way to the cells took.
         """
 
+def nearest_centres(
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+    centres: Annotated[
+        NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+    ],
+    n_jobs: int = 1,
+) -> Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C")]:
+    """Number of the nearest centre of each code, of equals the first."""
+
 def majority(
     codes: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)],
     cell_of: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],

@@ -175,6 +175,28 @@ def test_centres_are_majorities(n, n_bytes, n_cells, seed):
         assert after[cell].tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("level", _native.levels())
+@pytest.mark.parametrize(
+    ("n", "n_bytes", "n_cells"), [(1, 8, 1), (5, 128, 40), (700, 3, 2100), (5000, 64, 333), (300, 100, 17)]
+)
+def test_every_code_goes_to_the_first_of_the_nearest_centres(level, n, n_bytes, n_cells):
+    rng = np.random.default_rng(n)
+    codes = rng.integers(0, 256, (n, n_bytes), dtype=np.uint8)
+    centres = rng.integers(0, 256, (n_cells, n_bytes), dtype=np.uint8)
+    centres[n_cells // 2 :] = centres[: n_cells - n_cells // 2]  # equals
+    _native.force_level(level)
+    try:
+        found = [_native.nearest_centres(codes, centres, n_jobs) for n_jobs in (1, 3)]
+    finally:
+        _native.force_level("auto")
+    expected = _native.hamming_matrix(codes, centres, 1).argmin(axis=1)
+    assert all((one == expected).all() for one in found)
+    with pytest.raises(ValueError, match="as long as codes"):
+        _native.nearest_centres(codes, np.zeros((1, n_bytes + 1), dtype=np.uint8))
+    with pytest.raises(ValueError, match="there must be a centre"):
+        _native.nearest_centres(codes, centres[:0])
+
+
 def test_large_cells_count_beyond_a_byte():
     codes = np.repeat(np.array([[1], [2]], dtype=np.uint8), [600, 599], axis=0)
     centres = _native.majority(codes, np.zeros(1199, dtype=np.int32), np.zeros((1, 1), dtype=np.uint8), 1)

@@ -94,6 +94,16 @@ private:
     std::vector<std::uint32_t> rows_alive_;  // of each cell, where some are not
 };
 
+Out<std::int32_t, 1> nearest_centres(const Codes& codes, const Codes& centres, int n_jobs) {
+    const bilsh::Queries rows = queries_of(codes), near = queries_of(centres);
+    require(near.n > 0, "there must be a centre");
+    require(near.bytes == rows.bytes,
+            "centres must be as long as codes, " + text(rows.bytes) + " bytes; got " + text(near.bytes));
+    std::vector<std::int32_t> out(rows.n);
+    unlocked([&] { bilsh::nearest_centres(rows, near, thread_count(n_jobs), out.data()); });
+    return array_of(std::move(out));
+}
+
 Out<std::uint8_t, 2> majority(const Codes& codes, const In<std::int32_t, 1>& cell_of, const Codes& centres,
                               int n_jobs) {
     const bilsh::Queries rows = queries_of(codes);
@@ -126,6 +136,8 @@ void bind_cells(nb::module_& m) {
              "The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th "
              "distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, "
              "seconds that the way to the cells took.");
+    m.def("nearest_centres", &nearest_centres, nb::arg("codes").noconvert(), nb::arg("centres").noconvert(),
+          nb::arg("n_jobs") = 1, "Number of the nearest centre of each code, of equals the first.");
     m.def("majority", &majority, nb::arg("codes").noconvert(), nb::arg("cell_of").noconvert(),
           nb::arg("centres").noconvert(), nb::arg("n_jobs") = 1,
           "New centres: the majority of each bit among the codes of each cell; cells without codes keep theirs.");

@@ -71,6 +71,9 @@ Reading cells_top_k(const Queries& queries, const CodeSet& set, const std::vecto
                     std::size_t k, const Stop& stop, const Limits& limits, int n_jobs, std::int64_t* ids,
                     std::int32_t* distances, Visit* visits);
 
+// The nearest centre of each code, of equals the first; there is one at least, and centres are as long as codes.
+void nearest_centres(const Queries& codes, const Queries& centres, int n_jobs, std::int32_t* out);
+
 // New centres: the majority of each bit in the rows of a cell, ties to zero. Cells without rows keep theirs.
 void majority(const Queries& codes, const std::int32_t* cell_of, std::size_t n_cells, int n_jobs,
               std::uint8_t* centres);

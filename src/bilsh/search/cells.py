@@ -142,8 +142,7 @@ def learn_centres(sample: Codes, n_cells: int, *, n_jobs: int = 1, progress: Pro
 
 def nearest(codes: Codes, centres: Codes, n_jobs: int = 1) -> NDArray[np.int32]:
     """Cell of each code: the nearest centre, of equals the first."""
-    near, _ = _native.hamming_top_k(head(codes, centres.shape[1]), [centres], 1, None, None, n_jobs)
-    return near[:, 0].astype(np.int32)
+    return _native.nearest_centres(head(codes, centres.shape[1]), centres, n_jobs)
 
 
 def arranged(cell_of: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
