@@ -163,11 +163,12 @@ def test_learned_codes_tell_distances(tmp_path):
     text = bilsh("search", "store", "--id", 7, "-k", 3, "--html", "page.html", cwd=tmp_path).stdout
     assert text.splitlines()[0].split() == ["rank", "id", "distance", "95", "%", "interval"]
     assert f"distance {hits[0]['distance']:.3f} (" in (tmp_path / "page.html").read_text()
-    for command in (
-        ("view", "store", "--no-browser"),
-        ("index", "store"),
-        ("graph", "store", "-k", 3, "-o", "g.npz"),
-    ):
+    bilsh("index", "store", "--cells", 20, cwd=tmp_path)
+    assert (
+        answer("search", "store", "--id", 7, "-k", 3, "--recall", 1, cwd=tmp_path)["results"]
+        == told["results"]
+    )
+    for command in (("view", "store", "--no-browser"), ("graph", "store", "-k", 3, "-o", "g.npz")):
         assert "not compared by Hamming distance" in complaint(*command, cwd=tmp_path)
     odd = bilsh(
         "encode", "digits.npy", "-o", "odd", "--method", "learned", "--bits", 100, cwd=tmp_path, code=1
