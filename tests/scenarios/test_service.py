@@ -54,9 +54,10 @@ def test_threads_ask_while_a_writer_adds(catalogue):
             assert len({row["id"] for row in rows}) == 5
             assert rows[0]["low"] <= rows[0]["similarity"] <= 1
         stop.set()
+        written = added.result()
         assert len(store) == 2000  # a reader keeps what it opened
         store.refresh()
-        assert len(store) == 2000 + added.result()
+        assert len(store) == 2000 + written
         assert answer(store, X[100])[0]["id"] == "sku-100"
 
 
