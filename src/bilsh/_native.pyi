@@ -346,6 +346,7 @@ class CellSet:
         k: int,
         first: int,
         seeds: int,
+        slope: int,
         share: float,
         slack: int,
         limits: Annotated[

@@ -11,10 +11,12 @@ from bilsh.search.cells import (
     CENTRE_BYTES,
     EVERYTHING,
     Cells,
+    held_out,
     in_cells,
     learn_centres,
     nearest,
     number_of_cells,
+    octaves,
 )
 from bilsh.search.pruning import prefix_limits
 from support import clustered_codes as clustered
@@ -27,7 +29,21 @@ def distances(query, codes):
     return np.bitwise_count(query ^ codes).sum(axis=-1).astype(int)
 
 
-def loop(query, codes, ids, living, cells, k, first, seeds, share, slack):
+def octaves_of(number):
+    """Logarithm in steps of 1 / 64, straight between powers of two."""
+    power = number.bit_length() - 1
+    return 64 * power + (64 * number // 2**power - 64)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 2**45))
+def test_logarithms_in_steps(number):
+    assert octaves(np.array([number])).tolist() == [octaves_of(number)]
+    assert abs(octaves_of(number) / 64 - np.log2(number)) < 0.11
+    assert octaves_of(number) <= octaves_of(number + 1)
+
+
+def loop(query, codes, ids, living, cells, k, first, seeds, slope, share, slack):
     """The rule, cell by cell: ids and distances, bound, how far the first cells go, number of cells."""
     far = distances(query[: cells.centres.shape[1]], cells.centres)
     order = sorted(range(len(far)), key=lambda cell: (far[cell], cell))
@@ -41,10 +57,12 @@ def loop(query, codes, ids, living, cells, k, first, seeds, share, slack):
     last = sorted(heads.values())[min(max(seeds, k), len(heads)) - 1]
     bound = sorted(distances(query, codes[row]) for row in heads if heads[row] <= last)[k - 1]
     front = far[read[-1]]
-    for cell in order:
-        if cell not in read and far[cell] <= int(np.floor(share * bound)) + slack:
-            read.append(cell)
-            seen += range(cells.offsets[cell], cells.offsets[cell + 1])
+    for cell in order[len(read) :]:
+        before = int(sum(living[row] for row in seen))
+        if slope * far[cell] + octaves_of(before + first) > int(np.floor(share * bound)) + slack:
+            break
+        read.append(cell)
+        seen += range(cells.offsets[cell], cells.offsets[cell + 1])
     hits = sorted((distances(query, codes[row]), ids[row]) for row in seen if living[row])[:k]
     return hits, [bound, front, len(read)], len(seen)
 
@@ -56,7 +74,7 @@ def test_what_a_query_reads_and_finds(level, n_bytes):
     try:
         rng = np.random.default_rng(n_bytes)
         codes = clustered(700, n_bytes, n_bytes)
-        order, cells = in_cells(codes, 25)
+        order, cells = in_cells(codes, np.arange(700), 25)
         codes, ids = codes[order], rng.permutation(10_000)[:700]
         living = rng.random(700) < 0.7
         queries = clustered(30, n_bytes, n_bytes)
@@ -65,24 +83,28 @@ def test_what_a_query_reads_and_finds(level, n_bytes):
             rows = cells.of(slabs_of(codes), alive, ids)
             assert rows.living == counts.sum()
             limits = prefix_limits(8 * n_bytes, rows.prefixes, EXACT)
-            for k, first, seeds, share, slack in [
-                (1, 1, 1, 0.5, 0),
-                (7, 30, 14, 0.8, -20),
-                (7, 30, 7, 0.8, 10),
-                (20, 1, 1, 0.0, EVERYTHING),
+            slope, share = cells.slope, cells.share(8 * n_bytes)
+            for k, first, seeds, *rule in [
+                (1, 1, 1, slope, share, 450),
+                (7, 30, 14, slope, share, 350),
+                (7, 30, 7, slope, share, 900),
+                (7, 30, 7, slope, share, 1500),
+                (7, 30, 7, 1, 0.8, 600),
+                (7, 30, 7, 0, 0.0, 500),
+                (7, 30, 7, slope, share, -(10**6)),
+                (20, 1, 1, 0, 0.0, EVERYTHING),
+                (20, 1, 1, slope, share, EVERYTHING),
             ]:
-                together = rows.top_k(queries, k, first, seeds, share, slack, limits, 3)
+                together = rows.top_k(queries, k, first, seeds, *rule, limits, 3)
                 n_read = 0
                 for q, query in enumerate(queries):
-                    hits, visit, n_rows = loop(
-                        query, codes, ids, counts, cells, k, first, seeds, share, slack
-                    )
+                    hits, visit, n_rows = loop(query, codes, ids, counts, cells, k, first, seeds, *rule)
                     found = list(zip(together[1][q].tolist(), together[0][q].tolist(), strict=True))
                     assert found == hits
                     assert together[2][q].tolist() == visit
                     n_read += n_rows
                 assert together[3] == n_read
-                alone = rows.top_k(queries[3:4], k, first, seeds, share, slack, limits)
+                alone = rows.top_k(queries[3:4], k, first, seeds, *rule, limits)
                 assert alone[0].tolist() == together[0][3:4].tolist()
                 assert alone[2].tolist() == together[2][3:4].tolist()
     finally:
@@ -99,23 +121,23 @@ def test_queries_that_share_cells_may_read_more_than_they_hold():
     slabs = slabs_of(codes)
     rows = cells.of(slabs, None)
     limits = prefix_limits(640, rows.prefixes, 0.2)
-    found = rows.top_k(queries, 10, 100, 20, 0.8, EVERYTHING, limits)
+    found = rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, limits)
     assert (found[2][:, 2] == len(cells)).all()
     true = _native.hamming_top_k(queries, slabs, 10, None, None, 1)[0]
     assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found[0], true, strict=True)]) > 0.7
     for q in (0, 255, 256, 299):
-        alone = rows.top_k(queries[q : q + 1], 10, 100, 20, 0.8, EVERYTHING, limits)
+        alone = rows.top_k(queries[q : q + 1], 10, 100, 20, 1, 0.8, EVERYTHING, limits)
         assert alone[0].tolist() == found[0][q : q + 1].tolist()
     exact = prefix_limits(640, rows.prefixes, EXACT)
-    assert rows.top_k(queries, 10, 100, 20, 0.8, EVERYTHING, exact)[0].tolist() == true.tolist()
+    assert rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, exact)[0].tolist() == true.tolist()
 
 
 def test_more_cells_are_read_where_the_first_hold_too_few():
     codes = clustered(60, 8, 0)
-    order, cells = in_cells(codes, 30)
+    order, cells = in_cells(codes, np.arange(60), 30)
     slabs = slabs_of(codes[order])
     limits = np.zeros((0, 1), dtype=np.int32)
-    found = cells.of(slabs, None).top_k(codes, 60, 1, 1, 0.0, -1, limits)
+    found = cells.of(slabs, None).top_k(codes, 60, 1, 1, 0, 0.0, -1, limits)
     assert found[0].shape == (60, 60)
     assert all(sorted(row) == list(range(60)) for row in found[0].tolist())
 
@@ -137,6 +159,7 @@ def test_prefixes_double(n_bytes):
         ({"centres": np.zeros((1, 8), dtype=np.uint8)}, "a row per cell"),
         ({"centres": np.zeros((2, 9), dtype=np.uint8)}, "at most the 8 bytes"),
         ({"queries": np.zeros((1, 7), dtype=np.uint8)}, "as long as codes"),
+        ({"slope": -1}, "slope"),
         ({"share": -1.0}, "share"),
         ({"limits": np.zeros((1, 1), dtype=np.int32)}, "limits"),
     ],
@@ -149,6 +172,7 @@ def test_what_the_core_refuses(change, message):
         "k": 3,
         "first": 3,
         "seeds": 3,
+        "slope": 1,
         "share": 0.5,
         "slack": 0,
         "limits": np.zeros((0, 1), dtype=np.int32),
@@ -277,8 +301,8 @@ class TestIndexWithCells:
         told = self.celled.search(codes=self.queries, k=5, recall=0.9).explain()
         assert told.promise.target == 0.9
         assert told.promise.k == 5
-        assert told.promise.n_queries == 2000
-        assert "promised recall 0.9 of the 5 nearest codes, for queries like 2,000 items" in str(told)
+        assert told.promise.n_queries == held_out(np.arange(3000)).sum()
+        assert "promised recall 0.9 of the 5 nearest codes, for queries like 597 items" in str(told)
         assert "of 50 cells read per query" in str(told)
         assert "cells: centres" in told.work
         assert "there are no cells" in str(self.plain.search(codes=self.queries, recall=0.9).explain())

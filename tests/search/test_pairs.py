@@ -15,7 +15,7 @@ class Part:
         order = np.arange(len(codes))
         self.cells = None
         if n_cells:
-            order, self.cells = in_cells(codes, n_cells)
+            order, self.cells = in_cells(codes, np.arange(len(codes)), n_cells)
         self.codes, self.ids, self.living = codes[order], np.asarray(ids)[order], living[order]
         self.slabs, self.vectors = slabs_of(self.codes), None
         self.alive = np.packbits(self.living, bitorder="little")

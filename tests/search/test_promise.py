@@ -8,9 +8,11 @@ from scipy import stats
 
 import bilsh
 from bilsh.search import promise as room
-from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, in_cells
-from bilsh.search.promise import Trial, promise, smallest_slack, try_items, try_queries
+from bilsh.search import trial as trials
+from bilsh.search.cells import EVERYTHING, FIRST, OCTAVE, SEEDS, Cells, held_out, in_cells, sample_rows
+from bilsh.search.promise import promise, smallest_slack
 from bilsh.search.pruning import prefix_limits
+from bilsh.search.trial import Trial, try_items, try_queries
 
 N_BYTES, N_CELLS, K = 32, 40, 2
 
@@ -44,14 +46,14 @@ def kept_recall(
 ):
     """Recall of new queries by a trial and cells of their own, minus the target: one independent experiment."""
     codes = items(n, 2 * seed)
-    order, cells = in_cells(codes, N_CELLS, seed=seed)
+    order, cells = in_cells(codes, np.arange(n), N_CELLS, seed=seed)
     slabs = [codes[order]]
-    old = room.QUERIES
-    room.QUERIES = n_trial
+    old = trials.QUERIES
+    trials.QUERIES = n_trial
     try:
-        trial = try_items(slabs, None, seed=seed, n_neighbours=60)
+        trial = try_items(slabs, None, order, seed=seed, n_neighbours=60)
     finally:
-        room.QUERIES = old
+        trials.QUERIES = old
     if trial_of is not None:
         trial = trial_of(trial)
     alive = (
@@ -66,7 +68,7 @@ def kept_recall(
     slack = min(made.slack, 10_000)
     slack = slack if slack_of is None else slack_of(slack)
     share = cells.share(8 * N_BYTES)
-    near = cells.of(slabs, alive).top_k(new, K, FIRST * K, SEEDS * K, share, slack, limits)[0]
+    near = cells.of(slabs, alive).top_k(new, K, FIRST * K, SEEDS * K, cells.slope, share, slack, limits)[0]
     truth = bilsh._native.hamming_top_k(new, slabs, K, None, alive)[0]
     return np.mean([len(np.intersect1d(a, b)) / K for a, b in zip(near, truth, strict=True)]) - target
 
@@ -116,7 +118,7 @@ def one_off(cells):
 
 def nearer(slack):
     """Mutant: a search stops too early and reads too few cells."""
-    return slack - 6
+    return slack - OCTAVE // 2
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_what_prefixes_lose_is_missed(share, monkeypatch):
     monkeypatch.setattr(room, "BY_PREFIXES", share)
     slabs = two_slabs(1500, 0)
     codes = np.hstack(slabs)
-    trial = try_items(slabs, None, n_neighbours=20)
+    trial = try_items(slabs, None, np.arange(1500), n_neighbours=20)
     limits = prefix_limits(1024, (512,), 0.1 * share)
     lost = room._lost(trial.codes, trial.near[:, :K], slabs, (512,), limits)
     for query, near, told in zip(trial.codes[:200], trial.near[:200, :K], lost[:200], strict=True):
@@ -153,19 +155,33 @@ def test_what_prefixes_lose_is_missed(share, monkeypatch):
         most = limits[0, min(differ.sum(axis=1).max(), limits.shape[1] - 1)]
         assert told.tolist() == (differ[:, :64].sum(axis=1) > most).tolist()
     assert lost.mean() <= 0.1 * share
-    order, cells = in_cells(codes, 20)
+    order, cells = in_cells(codes, np.arange(1500), 20)
     inner = [slab[order] for slab in slabs]
-    made, kept = promise(try_items(inner, None), cells, inner, None, n_bits=1024, k=K, target=0.9)
+    made, kept = promise(try_items(inner, None, order), cells, inner, None, n_bits=1024, k=K, target=0.9)
     assert np.array_equal(kept, limits)
     assert (made.slack == EVERYTHING) == (lost.mean() > 0.1)
+
+
+def test_trial_queries_are_items_that_cells_were_not_learned_from():
+    """Whatever was deleted, and wherever they lie: their ids say so."""
+    ids = np.random.default_rng(0).choice(100_000, 3000, replace=False)
+    learned = set(ids[sample_rows(ids, 60)].tolist())
+    codes = items(3000, 0)
+    for order in (np.arange(3000), np.argsort(ids)):
+        alive = np.packbits(ids[order] % 7 > 0, bitorder="little")
+        trial = try_items([codes[order]], alive, ids[order], n_neighbours=3)
+        asked = ids[order][trial.own]
+        assert 400 < len(asked) < 700
+        assert not learned & set(asked.tolist())
+        assert (asked % 7 > 0).all()
 
 
 def test_what_a_trial_holds():
     codes = items(300, 0)
     living = np.arange(300) % 3 > 0
-    trial = try_items([codes], np.packbits(living, bitorder="little"), n_neighbours=7)
+    trial = try_items([codes], np.packbits(living, bitorder="little"), np.arange(300), n_neighbours=7)
     assert trial.source == "items"
-    assert sorted(trial.own.tolist()) == np.flatnonzero(living).tolist()
+    assert sorted(trial.own.tolist()) == np.flatnonzero(living & held_out(np.arange(300))).tolist()
     for own, code, near in zip(trial.own, trial.codes, trial.near, strict=True):
         assert np.array_equal(code, codes[own])
         far = np.bitwise_count(codes ^ code).sum(axis=1)
@@ -177,15 +193,15 @@ def test_what_a_trial_holds():
 
 def test_deleted_neighbours_give_way_to_the_next():
     codes = items(2000, 0)
-    order, cells = in_cells(codes, N_CELLS)
+    order, cells = in_cells(codes, np.arange(2000), N_CELLS)
     slabs = [codes[order]]
-    trial = try_items(slabs, None)
+    trial = try_items(slabs, None, order)
     living = np.random.default_rng(0).random(2000) < 0.6
     alive = np.packbits(living, bitorder="little")
-    fresh = try_items(slabs, alive)
+    fresh = try_items(slabs, alive, order)
     options = {"n_bits": 8 * N_BYTES, "k": K, "target": 0.9}
     old, new = (promise(t, cells, slabs, alive, **options)[0].slack for t in (trial, fresh))
-    assert abs(old - new) <= 3
+    assert abs(old - new) <= OCTAVE // 4
     few = np.packbits(np.arange(2000) < 12, bitorder="little")
     assert promise(trial, cells, slabs, few, **options)[0].slack == EVERYTHING
 

@@ -9,6 +9,7 @@ from makers import content, make_encoder, make_items
 
 import bilsh
 from bilsh import CorruptStoreError, Store
+from bilsh.search.cells import held_out
 from bilsh.store import celled
 from bilsh.store.reserve import Reserve
 
@@ -203,7 +204,7 @@ def test_calibrating_with_queries_of_ones_own(store):
     store.delete(np.arange(0, 3000, 3))
     assert recall(store, recall=0.9)[1].promise.source == "given"
     assert store.calibrate().recall.source == "items"
-    assert recall(store, recall=0.9)[1].promise.n_queries == first.n_queries
+    assert 300 < recall(store, recall=0.9)[1].promise.n_queries < first.n_queries
     store.verify(deep=True)
 
 
@@ -216,8 +217,8 @@ def test_too_few_items_have_no_cells(tmp_path):
         version = store.version
         assert store.build_cells() == 0
         assert store.version == version
-        assert store.build_cells(500) == 61
-        # Twenty trial queries and more promise 0.95; sixty do not promise 0.99.
+        # Some of the items are not learned from, and these are the trial queries: too few to promise 0.995.
+        assert store.build_cells(500) == 61 - held_out(np.arange(61)).sum()
         assert "asks for all cells" in str(recall(store, k=1, recall=0.995)[1])
     with pytest.raises(ValueError, match="open for reading"):
         Store.open(tmp_path / "store").build_cells(3)

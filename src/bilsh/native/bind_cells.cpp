@@ -50,8 +50,8 @@ public:
         return nb::tuple(bits);
     }
 
-    Visited top_k(const Codes& queries, std::size_t k, std::size_t first, std::size_t seeds, double share,
-                  std::int32_t slack, const In<std::int32_t, 2>& limits, int n_jobs) const {
+    Visited top_k(const Codes& queries, std::size_t k, std::size_t first, std::size_t seeds, std::int32_t slope,
+                  double share, std::int32_t slack, const In<std::int32_t, 2>& limits, int n_jobs) const {
         const bilsh::Queries asked = queries_of(queries);
         require(asked.bytes == bytes_,
                 "queries must be as long as codes, " + text(bytes_) + " bytes; got " + text(asked.bytes));
@@ -59,6 +59,7 @@ public:
                 "limits must have a row for every prefix, " + text(stages_.size() - 1) +
                     ", and a column for every distance; got shape (" + text(limits.shape(0)) + ", " +
                     text(limits.shape(1)) + ")");
+        require(slope >= 0, "slope must be at least 0");
         require(share >= 0 && share <= 1e6, "share must be at least 0");
         const std::size_t width = std::min(k, living_);
         auto found = new_matrix<std::int64_t>(asked.n, width);
@@ -70,7 +71,7 @@ public:
             reading = bilsh::cells_top_k(asked, set_, stages_,
                                          {offsets_.data(), centres_.data(), centres_.shape(1), centres_.shape(0),
                                           set_.alive ? rows_alive_.data() : nullptr},
-                                         width, {std::min(first, living_), seeds, share, slack},
+                                         width, {std::min(first, living_), seeds, slope, share, slack},
                                          {limits.data(), limits.shape(1)}, thread_count(n_jobs), found.data(),
                                          distances.data(), seen.data());
         });
@@ -132,7 +133,7 @@ void bind_cells(nb::module_& m) {
         .def_prop_ro("prefixes", &CellSet::prefixes, nb::sig("def prefixes(self) -> tuple[int, ...]"),
                      "Bits after which rows are left, for each but the last time that more is read.")
         .def("top_k", &CellSet::top_k, nb::arg("queries").noconvert(), nb::arg("k"), nb::arg("first"), nb::arg("seeds"),
-             nb::arg("share"), nb::arg("slack"), nb::arg("limits").noconvert(), nb::arg("n_jobs") = 1,
+             nb::arg("slope"), nb::arg("share"), nb::arg("slack"), nb::arg("limits").noconvert(), nb::arg("n_jobs") = 1,
              "The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th "
              "distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, "
              "seconds that the way to the cells took.");

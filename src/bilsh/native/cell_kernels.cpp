@@ -59,7 +59,7 @@ size_t within(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
 
 size_t near(const uint8_t* rows, size_t n_rows, const uint8_t* query, int32_t limit, uint32_t first, uint32_t* numbers,
             int32_t* distances) {
-    constexpr size_t ahead = 4096;  // bytes that memory is asked for beforehand
+    constexpr size_t ahead = 64;  // rows that memory is asked for beforehand
     const __m512i code = _mm512_loadu_si512(query), bound = _mm512_set1_epi32(limit);
     __m512i number = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                                       _mm512_set1_epi32(static_cast<int32_t>(first)));
@@ -77,7 +77,8 @@ size_t near(const uint8_t* rows, size_t n_rows, const uint8_t* query, int32_t li
     size_t r = 0;
     __m512i count[8], more[8];
     for (; r + 16 <= n_rows; r += 16) {
-        for (size_t i = 0; i < 16; ++i) __builtin_prefetch(rows + 64 * (r + i) + ahead, 0, 2);
+        if (r + ahead < n_rows)
+            for (size_t i = 0; i < 16; ++i) __builtin_prefetch(rows + 64 * (r + ahead + i), 0, 2);
         for (size_t i = 0; i < 8; ++i) {
             count[i] = differing(r + i);
             more[i] = differing(r + 8 + i);

@@ -90,6 +90,7 @@ struct Way {
     std::size_t query = 0, stage = 0, seeds = 0;
     const std::int32_t* far = nullptr;  // distances to all centres
     std::vector<std::uint64_t> met;     // cells: distance and number in one word
+    std::size_t living = 0;             // rows of these
     std::vector<std::uint32_t> others;  // cells
     std::size_t read = 0;               // how many of the others
     Picked picked, waiting;             // rows that are counted, and those that may be later
@@ -162,13 +163,14 @@ inline constexpr std::size_t page = 1024;  // numbers
 struct Room {
     std::vector<Way> ways;
     std::vector<std::int32_t> far;  // distances to centres
-    std::vector<std::uint32_t> numbers;
+    std::vector<std::uint32_t> numbers, rows_at;
+    std::int32_t usual_way = 32;  // how much farther queries go than their nearest cells: where to look first
     CellVisits visits;
     std::vector<std::uint8_t> laid, packed;  // queries and centres as kernels want them
     std::vector<Hit> hits;
 
     std::size_t held() const {
-        std::size_t all = far.size() + numbers.size() + visits.held() + hits.size();
+        std::size_t all = far.size() + numbers.size() + rows_at.size() + visits.held() + hits.size();
         for (const Way& way : ways) all += way.picked.rows.size() + way.waiting.rows.size();
         return all;
     }

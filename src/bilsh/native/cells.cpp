@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "blocks.h"
+#include "cell_choice.h"
 #include "cell_room.h"
 #include "kernels.h"
 #include "nearest.h"
@@ -25,12 +26,6 @@ constexpr std::size_t together = 256;                       // queries that shar
 constexpr std::size_t worth_sharing = 8;                    // queries
 constexpr std::size_t cells_ahead = 4;                      // that are asked for while one is read
 constexpr std::size_t most_ahead = 4096;                    // bytes of a cell that are asked for
-
-// Cells in the order in which a query comes to them: by distance, then by number.
-std::uint64_t place_of(std::int32_t far, std::uint32_t cell) {
-    return std::uint64_t{static_cast<std::uint32_t>(far)} << 32 | cell;
-}
-std::uint32_t cell_at(std::uint64_t place) { return static_cast<std::uint32_t>(place); }
 
 // Some queries, all of whose cells one thread reads. A few are on their way and take turns, a step each; what the next
 // step of a query wants of memory is asked for at the end of the one before, and comes while others take theirs.
@@ -129,7 +124,7 @@ private:
     void share(std::size_t n) {
         const std::vector<CellVisits::Cell>& visited = room_.visits.gather(room_.ways.data(), n, cells_.n);
         for (std::size_t i = 0; i < visited.size(); ++i) {
-            poll();
+            if (i % 64 == 0) poll();
             if (i + cells_ahead < visited.size()) ask(visited[i + cells_ahead].number);
             for (const std::uint32_t* by = visited[i].begin; by < visited[i].end; ++by) {
                 Way& way = room_.ways[*by];
@@ -176,6 +171,7 @@ private:
             ask(cell);
         }
         way.met.resize(met);
+        way.living = living;
         way.seeds = std::min(std::max(stop_.seeds, k_), living);
         way.visit = {farthest, static_cast<std::int32_t>(way.met.back() >> 32), 0};
         way.step = Way::Step::meet;
@@ -274,14 +270,14 @@ private:
     // The other cells, now that it is known how far the neighbours are.
     void choose(Way& way) {
         way.visit.bound = way.best.worst();
-        const double reach = std::floor(stop_.share * way.visit.bound) + stop_.slack;
-        if (reach >= 0) {
-            const std::int32_t limit = reach < farthest ? static_cast<std::int32_t>(reach) : farthest;
-            std::uint32_t* numbers = room_.places(cells_.n);
-            const std::size_t n = kernels_.cells.within(way.far, cells_.n, limit, numbers);
-            for (std::size_t i = 0; i < n; ++i)
-                if (place_of(way.far[numbers[i]], numbers[i]) > way.met.back()) way.others.push_back(numbers[i]);
-        }
+        const auto reach = static_cast<std::int64_t>(std::floor(stop_.share * way.visit.bound)) + stop_.slack;
+        const std::uint64_t first = std::max<std::size_t>(stop_.first, 1);
+        const auto goes_on = [&](std::int32_t distance, std::uint64_t before) {
+            return std::int64_t{stop_.slope} * distance + octaves(before + first) <= reach;
+        };
+        if (goes_on(way.visit.front, way.living))
+            go_on_to(
+                way, cells_, goes_on, [&](std::uint32_t cell) { return living_rows(cell); }, kernels_.cells, room_);
         way.visit.cells = static_cast<std::int32_t>(way.met.size() + way.others.size());
         if (queries_.n < worth_sharing)
             for (std::size_t i = 0; i < std::min(way.others.size(), cells_ahead); ++i) ask(way.others[i]);

@@ -23,13 +23,22 @@ struct Cells {
 };
 
 // When a query has visited enough: at first the nearest cells, until they hold `first` living rows. The k-th distance
-// among those `seeds` of them that are nearest by the first slab (and all that are as near) is a bound T; then come all
-// cells no farther than floor(share * T) + slack.
+// among those `seeds` of them that are nearest by the first slab (and all that are as near) is a bound T. Then it goes
+// on in the order of distances while slope * distance + octaves(living rows before the cell + first) is no larger than
+// floor(share * T) + slack: the more rows it has seen, the nearer a cell must be.
 struct Stop {
     std::size_t first, seeds;
+    std::int32_t slope;
     double share;
     std::int32_t slack;
 };
+
+// 64 times the logarithm of a number to base 2, rounded down and straight between powers of two: all integers, so that
+// it is the same everywhere. The number is from 1 to 2^57.
+inline std::int64_t octaves(std::uint64_t number) {
+    const int power = 63 - __builtin_clzll(number);
+    return 64 * std::int64_t{power} + static_cast<std::int64_t>(number << 6 >> power) - 64;
+}
 
 // Some bytes of every code, which are read for those rows that are still near after the bytes before: a slab, or a part
 // of it that is as long as all before.

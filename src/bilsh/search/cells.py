@@ -6,8 +6,14 @@ at most, however long the codes are.
 
 A query first reads the nearest cells, until they hold :data:`FIRST` times as many rows as it wants neighbours. Of
 these, those nearest by their first bits are compared in full, :data:`SEEDS` per wanted neighbour. The k-th distance T
-among them tells how far its neighbours are; it goes on to all cells whose centres are no farther than
-``SHARE * T + slack``. How much slack a wanted recall takes is measured, see :mod:`bilsh.search.promise`.
+among them tells how far its neighbours are. It goes on to a cell whose centre is d away, and before which lie so many
+rows, while
+
+    log2(rows + FIRST k) + (d - T) / HALF <= slack
+
+so the farther a cell is, the fewer rows may lie before it: half as many with every :data:`HALF` of the bits. How much
+slack a wanted recall takes is measured, see :mod:`bilsh.search.promise`. All are integers, :func:`octaves`, so that the
+same is read everywhere.
 """
 
 from __future__ import annotations
@@ -34,11 +40,17 @@ FIRST = 10
 SEEDS = 2
 """Of these, per wanted neighbour, so many are compared in full: those nearest by the first bits."""
 
-SHARE = 0.8
-"""Of the k-th distance, in the reach of a query; chosen by the fewest rows read at recalls from .90 to .995."""
+HALF = 1 / 48
+"""Of the bits of a centre, see the module; chosen by the fewest rows read at recalls from .90 to .995."""
+
+OCTAVE = 64
+"""Steps of the logarithm from a number to twice the number."""
 
 MIN_ITEMS = 10_000
 """Fewer items are read as a whole as quickly."""
+
+HELD_OUT = 5
+"""One of so many items is not learned from."""
 
 SAMPLE_PER_CELL = 50
 ROUNDS = 12
@@ -48,8 +60,30 @@ EVERYTHING = np.iinfo(np.int32).max
 Rows = Iterator[tuple[NDArray[np.int64], Codes]]
 
 
+class Runs:
+    """Cells as runs of rows, whatever their centres are: cell i is rows ``offsets[i]:offsets[i + 1]``."""
+
+    __slots__ = ()
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def of_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Cell of each row."""
+        return np.searchsorted(self.offsets, rows, side="right") - 1
+
+    def living(self, alive: Codes | None) -> NDArray[np.int64]:
+        """Rows of each cell that count."""
+        if alive is None:
+            return np.diff(self.offsets)
+        bits = np.unpackbits(alive, count=int(self.offsets[-1]), bitorder="little")
+        upto = np.concatenate([[0], np.cumsum(bits, dtype=np.int64)])
+        return np.diff(upto[self.offsets])
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class Cells:
+class Cells(Runs):
     """Where the cells of a segment lie.
 
     Attributes
@@ -63,9 +97,6 @@ class Cells:
     centres: Codes
     offsets: NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.centres)
-
     def far(self, codes: Codes, n_jobs: int = 1) -> NDArray[np.int32]:
         """Distances (q, c) of codes to all centres."""
         return _native.hamming_matrix(head(codes, self.centres.shape[1]), self.centres, n_jobs)
@@ -77,18 +108,31 @@ class Cells:
         numbers = None if ids is None else np.ascontiguousarray(ids, dtype=np.int64)
         return _native.CellSet(list(slabs), self.offsets, self.centres, numbers, alive)
 
-    def of_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Cell of each row."""
-        return np.searchsorted(self.offsets, rows, side="right") - 1
+    @property
+    def slope(self) -> int:
+        """Steps of the logarithm that a bit of distance is worth."""
+        return max(1, round(OCTAVE / (HALF * 8 * int(self.centres.shape[1]))))
 
     def share(self, n_bits: int) -> float:
-        """How much of a distance between codes of n_bits counts in the reach of a query, see the module."""
-        return float(SHARE * min(1.0, 8 * self.centres.shape[1] / n_bits))
+        """Steps of the logarithm that a bit of the k-th distance between codes of n_bits is worth."""
+        return float(self.slope * min(1.0, 8 * self.centres.shape[1] / n_bits))
 
 
 def head(codes: Codes, width: int) -> Codes:
     """First bytes of codes, as one block."""
     return codes if codes.shape[1] == width else np.ascontiguousarray(codes[:, :width])
+
+
+def octaves(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Logarithms of numbers from 1 on to base 2, in steps of 1 / 64, straight between powers of two.
+
+    Examples
+    --------
+    >>> octaves(np.array([1, 2, 3, 1024]))
+    array([  0,  64,  96, 640])
+    """
+    power = np.frexp(numbers)[1].astype(np.int64) - 1
+    return OCTAVE * power + (numbers * OCTAVE >> power) - OCTAVE
 
 
 def number_of_cells(n_cells: int | str | None, n_items: int) -> int:
@@ -113,6 +157,26 @@ def number_of_cells(n_cells: int | str | None, n_items: int) -> int:
 def sample_size(n_cells: int, n_items: int) -> int:
     """How many codes the centres are learned from."""
     return min(n_items, max(SAMPLE_PER_CELL * n_cells, 1000))
+
+
+def held_out(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which items cells are not learned from, one in :data:`HELD_OUT`: they are those whose ids say so, at any time.
+
+    Items draw centres nearer to themselves than new queries are. Trial queries must not have done so.
+    """
+    mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    chosen: NDArray[np.bool_] = (mixed >> np.uint64(33)) % np.uint64(HELD_OUT) == 0
+    return chosen
+
+
+def sample_rows(ids: NDArray[np.int64], n_cells: int, seed: int = 0) -> NDArray[np.int64]:
+    """Rows that cells are learned from, in random order; all where too few would be left."""
+    rows = np.flatnonzero(~held_out(ids))
+    if not len(rows):
+        rows = np.arange(len(ids))
+    return np.random.default_rng(seed).choice(
+        rows, sample_size(n_cells, len(rows)), replace=False, shuffle=True
+    )
 
 
 def learn_centres(sample: Codes, n_cells: int, *, n_jobs: int = 1, progress: Progress | None = None) -> Codes:
@@ -153,15 +217,13 @@ def arranged(cell_of: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int64
 
 
 def in_cells(
-    codes: Codes, n_cells: int, *, n_jobs: int = 1, seed: int = 0
+    codes: Codes, ids: NDArray[np.int64], n_cells: int, *, n_jobs: int = 1, seed: int = 0
 ) -> tuple[NDArray[np.int64], Cells]:
     """Cells of codes in memory, and the order in which rows belong into them."""
-    sample = np.random.default_rng(seed).choice(
-        len(codes), sample_size(n_cells, len(codes)), replace=False, shuffle=True
-    )
+    sample = sample_rows(ids, n_cells, seed)
     width = min(codes.shape[1], CENTRE_BYTES)
     centres = learn_centres(np.ascontiguousarray(codes[sample, :width]), n_cells, n_jobs=n_jobs)
-    order, offsets = arranged(nearest(codes, centres, n_jobs), n_cells)
+    order, offsets = arranged(nearest(codes, centres, n_jobs), len(centres))
     return order, Cells(centres, offsets)
 
 

@@ -20,7 +20,7 @@ from bilsh.search.modes import Query, reranked
 from bilsh.search.request import Request
 from bilsh.search.results import Explanation, Neighbors
 from bilsh.search.scan import Found, Ids, Memory, Scan, Segment, Tally, merged
-from bilsh.search.visiting import Wish
+from bilsh.search.wishes import Wish
 from bilsh.types import Values
 from bilsh.validation import finite_blocks, is_plain, nonfinite_error
 

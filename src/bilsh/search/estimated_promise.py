@@ -26,8 +26,9 @@ from bilsh.codes import Codes
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.files import seconds
 from bilsh.search.cells import EVERYTHING, whole
-from bilsh.search.places import PlaceCells, held_out
-from bilsh.search.promise import NEIGHBOURS, QUERIES, Promise, half_by_half, is_set, smallest_slack
+from bilsh.search.places import PlaceCells
+from bilsh.search.promise import Promise, half_by_half, smallest_slack
+from bilsh.search.trial import NEIGHBOURS, QUERIES, TOGETHER, held_out_rows, rows_before, that_count
 from bilsh.types import Floats, Progress, Values
 
 BY_CODES = 0.7
@@ -36,9 +37,6 @@ BY_CODES = 0.7
 QUERY_BYTES = 32 << 20
 FEWEST = 100
 """Trial queries are as many as these bytes hold, at least so many and at most 2,000."""
-
-PIECE = 250
-"""Queries that are looked at together."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -98,12 +96,8 @@ def try_items(
 
     Queries are their vectors, or else what their codes stand for.
     """
-    chosen = held_out(ids)
-    if alive is not None:
-        chosen &= np.unpackbits(alive, count=len(ids), bitorder="little").astype(np.bool_)
-    rows = np.flatnonzero(chosen)
-    count = min(n_queries(coder.n_features), len(rows)) if len(ids) > 1 else 0
-    own = np.sort(np.random.default_rng(seed).choice(rows, count, replace=False))
+    own = held_out_rows(ids, alive, n_queries(coder.n_features), seed)
+    count = len(own)
     asked = coder.decode(whole(slabs, own)) if vectors is None else np.asarray(vectors[own])
     flat = asked.reshape(count, coder.n_features).astype(np.float32)
     # The order of trial queries is random: halves of them are compared.
@@ -145,10 +139,10 @@ def trial_of(
     """Make a trial of queries by scans of all living rows."""
     mine = bool(len(own) and own[0] >= 0)
     near, far = [], []
-    for start in range(0, max(1, len(vectors)), PIECE):
+    for start in range(0, max(1, len(vectors)), TOGETHER):
         if progress is not None:
             progress("calibrating", start, len(vectors))
-        part = slice(start, start + PIECE)
+        part = slice(start, start + TOGETHER)
         ids, squares = coder.compiled.top_k(
             vectors[part], list(slabs), n_neighbours + mine, None, alive, n_jobs
         )
@@ -194,26 +188,15 @@ class Needs:
 def needs_of(trial: EstimatedTrial, cells: PlaceCells, alive: Codes | None, n_jobs: int = 1) -> Needs:
     """Look how many living rows lie before the cells of the neighbours of trial queries."""
     living = cells.living(alive)
-    near, known, own = trial.near, trial.near >= 0, trial.own >= 0
-    if alive is not None:
-        known = known & is_set(alive, np.maximum(near, 0))
-        own = own & is_set(alive, np.maximum(trial.own, 0))
-    # The nearest that count, in their order.
-    order = np.argsort(~known, axis=1, kind="stable")
-    near, known = np.take_along_axis(near, order, axis=1), np.take_along_axis(known, order, axis=1)
-    far = np.take_along_axis(trial.far, order, axis=1)
+    order, known, mine = that_count(trial.near, trial.own, alive)
+    near, far = (np.take_along_axis(array, order, axis=1) for array in (trial.near, trial.far))
+    at, own = cells.of_rows(np.maximum(near, 0)), cells.of_rows(np.maximum(trial.own, 0))
     rows = np.empty(near.shape, dtype=np.int64)
-    for start in range(0, len(trial), PIECE):
-        part = slice(start, start + PIECE)
+    for start in range(0, len(trial), TOGETHER):
+        part = slice(start, start + TOGETHER)
         closeness = cells.places.closeness(trial.vectors[part], n_jobs)
-        by_nearness = np.argsort(-closeness, axis=1, kind="stable")
-        counts = living[by_nearness]
-        before = np.empty(closeness.shape, dtype=np.int64)
-        np.put_along_axis(before, by_nearness, np.cumsum(counts, axis=1) - counts, axis=1)
-        at = np.take_along_axis(before, cells.of_rows(np.maximum(near[part], 0)), axis=1)
-        # An item as a query meets itself: one row more than a new query would.
-        itself = np.take_along_axis(before, cells.of_rows(np.maximum(trial.own[part], 0))[:, None], axis=1)
-        rows[part] = at - (own[part, None] & (itself < at))
+        before = rows_before(-closeness, living, own[part], mine[part])
+        rows[part] = np.take_along_axis(before, at[part], axis=1)
     n = int(living.sum())
     return Needs(
         np.where(known, rows, EVERYTHING),

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from bilsh.codes import Codes
 from bilsh.encoders.euclidean_coder import EuclideanCoder
-from bilsh.search.cells import EVERYTHING
 from bilsh.search.estimated_promise import EstimatedTrial, Needs, needs_of, promise, trial_of
 from bilsh.search.places import PlaceCells
-from bilsh.search.promise import NEIGHBOURS, SIGMAS, UNLIKE, Promise
-from bilsh.search.visiting import FILTER_PAIRS, MOST_FILTERS, MOST_ROWS, Wish
+from bilsh.search.promise import Promise
+from bilsh.search.trial import NEIGHBOURS
+from bilsh.search.wishes import MOST_FILTERS, Kept, Wish
 from bilsh.types import Floats, Values
 
 if TYPE_CHECKING:
@@ -33,19 +33,16 @@ class KnownPlaces:
 
     Attributes
     ----------
+    kept : Kept
+        Promises, with the sorted k-th squared distances of trial queries.
     needs : by filter
         With the trial that they come from.
-    promises : by k, target and filter
-        With the sorted k-th squared distances of trial queries.
-    pairs : by filter
-        Pairs of queries and rows that were scanned under it.
     latest : (bitmap, int64 array) or None
         Rows that counted in the latest search, and how many of them each cell has.
     """
 
+    kept: Kept[Floats] = field(default_factory=Kept)
     needs: dict[int, tuple[EstimatedTrial, Needs]] = field(default_factory=dict)
-    promises: dict[tuple[int, float, int], tuple[Promise, Floats]] = field(default_factory=dict)
-    pairs: dict[int, int] = field(default_factory=dict)
     latest: tuple[Codes | None, NDArray[np.int64]] | None = None
 
     def living(self, cells: PlaceCells, alive: Codes | None) -> NDArray[np.int64]:
@@ -91,17 +88,9 @@ class Visitor:
         living = memory.living(cells, alive)
         k = min(k, int(living.sum()))
         kept = self._promise(wish, cells, memory, len(queries), k) if k else None
-        if kept is None:
+        if kept is None or wish.reads_all(kept[0]):
             return None
         known, usual = kept
-        if known.slack == EVERYTHING or known.rows > MOST_ROWS:
-            why = (
-                f"would read {known.rows:.0%} of the rows"
-                if known.slack < EVERYTHING
-                else "asks for all cells"
-            )
-            wish.tell(f"recall {wish.recall:g} {why}: all rows are read")
-            return None
         start = perf_counter()
         closeness = cells.places.closeness(queries, scan.n_jobs)
         middle = perf_counter()
@@ -151,14 +140,8 @@ class Visitor:
             * (np.searchsorted(usual, last, "left") + np.searchsorted(usual, last, "right"))
             / max(1, len(usual))
         )
-        spread = (1 / (12 * len(last)) + 1 / (12 * max(1, n_trial))) ** 0.5
-        unlike = ranks.mean() > UNLIKE and ranks.mean() - 0.5 > SIGMAS * spread
-        strange = np.flatnonzero((last > largest) | unlike)
+        strange = wish.strange(ranks, last > largest, n_trial)
         if len(strange):
-            wish.tell(
-                f"{len(strange)} of {len(last)} queries are farther from everything than those of the calibration: all "
-                "rows were read for them. Calibrate with queries of their kind, see calibrate()."
-            )
             ids, squares = self.full(np.ascontiguousarray(queries[strange]), k)
             found[0][strange], found[1][strange] = ids, squares
         return found
@@ -167,34 +150,13 @@ class Visitor:
         self, wish: Wish, cells: PlaceCells, known: KnownPlaces, n_queries: int, k: int
     ) -> tuple[Promise, Floats] | None:
         """What a recall of k neighbours rests on; None, and the reason told, if nothing."""
-        alive, key = self.scan.alive[self.part], 0
-        if wish.filtered and alive is not None:
-            key = hash(alive.tobytes()) or 1
-        kept = known.promises.get((k, wish.recall, key))
-        if kept is not None:
-            return kept
-        if self.trial is None:
-            wish.tell(
-                "there is no calibration for these cells: all rows are read. Make one with calibrate()."
-            )
-            return None
-        if key:
-            if len(known.pairs) > MOST_FILTERS:
-                known.pairs.clear()
-            pairs = known.pairs[key] = known.pairs.get(key, 0) + n_queries * int(cells.offsets[-1])
-            if pairs < FILTER_PAIRS:
-                wish.tell("few queries do not pay for a calibration of their filter: all rows are read")
-                return None
-        for fresh in (False, True):
-            # Where more neighbours are asked for, or many of the known ones are deleted, new ones are looked for.
-            trial, needs = self._needs(cells, known, key, k, fresh)
-            made = promise(trial, needs, k, wish.recall)
-            if made[0].slack < EVERYTHING or wish.filtered or alive is None:
-                break
-        if len(known.promises) > MOST_FILTERS:
-            known.promises.clear()
-        known.promises[k, wish.recall, key] = made
-        return made
+
+        def make(key: int, fresh: bool) -> tuple[Promise, Floats]:
+            return promise(*self._needs(cells, known, key, k, fresh), k, wish.recall)
+
+        n_pairs = n_queries * int(cells.offsets[-1])
+        alive = self.scan.alive[self.part]
+        return known.kept.find(wish, alive, k, n_pairs, None if self.trial is None else make)
 
     def _needs(
         self, cells: PlaceCells, known: KnownPlaces, key: int, k: int, fresh: bool

@@ -20,10 +20,10 @@ from bilsh.search.cells import Cells, in_cells, number_of_cells
 from bilsh.search.estimated import by_centre, estimated_widths
 from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.places import PlaceCells, in_places
-from bilsh.search.promise import Trial, try_items, try_queries
 from bilsh.search.request import Request
 from bilsh.search.scan import Ids, Memory
 from bilsh.search.searchable import Searchable, View
+from bilsh.search.trial import Trial, try_items, try_queries
 from bilsh.validation import thread_count
 
 LINE = 64
@@ -113,7 +113,7 @@ class Index(Searchable):
             if n_cells:
                 order, self.places = in_places(self.coder, stored, self.ids, n_cells, n_jobs=threads)
         elif n_cells:
-            order, self.cells = in_cells(stored, n_cells, n_jobs=threads)
+            order, self.cells = in_cells(stored, self.ids, n_cells, n_jobs=threads)
         if order is not None:
             self.ids = self.ids[order]
         self.slabs: list[Codes] = _slabs(stored, widths, order)
@@ -128,7 +128,7 @@ class Index(Searchable):
                 self.vectors = _InOrder(self.vectors, order)
         self._seen = _IndexView([self], self.coder, order=order)
         if self.cells is not None:
-            self._seen = replace(self._seen, tried=try_items(self.slabs, None, n_jobs=threads))
+            self._seen = replace(self._seen, tried=try_items(self.slabs, None, self.ids, n_jobs=threads))
         if self.places is not None and isinstance(self.coder, EuclideanCoder):
             tried = estimated_promise.try_items(
                 self.coder, self.slabs, None, self.ids, self.vectors, n_jobs=threads

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.search.cells import Cells, head, whole
-from bilsh.search.promise import is_set
 from bilsh.search.scan import Ids, Segment
+from bilsh.search.trial import is_set
 
 BLOCK = 512
 """Rows that are compared with others at a time."""

@@ -20,15 +20,12 @@ from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.forks import cached_property
-from bilsh.search.cells import ROUNDS, arranged, sample_size
+from bilsh.search.cells import ROUNDS, Runs, arranged, sample_rows
 from bilsh.types import Progress, Values
 
 AXES = 32
 """Coordinates of a place: of 100,000 MNIST codes 16 read 1.83 % of the rows for a recall of .95, 32 read 1.43 % and 64
 1.31 %, at twice the way to the centres."""
-
-HELD_OUT = 5
-"""One of so many items is not learned from."""
 
 AXES_ROWS = 2000
 AXES_BYTES = 1 << 27
@@ -83,7 +80,7 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False)
-class PlaceCells:
+class PlaceCells(Runs):
     """Where the cells of a segment of learned codes lie.
 
     Attributes
@@ -95,31 +92,6 @@ class PlaceCells:
 
     places: Places
     offsets: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def of_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Cell of each row."""
-        return np.searchsorted(self.offsets, rows, side="right") - 1
-
-    def living(self, alive: Codes | None) -> NDArray[np.int64]:
-        """Rows of each cell that count."""
-        if alive is None:
-            return np.diff(self.offsets)
-        bits = np.unpackbits(alive, count=int(self.offsets[-1]), bitorder="little")
-        upto = np.concatenate([[0], np.cumsum(bits, dtype=np.int64)])
-        return np.diff(upto[self.offsets])
-
-
-def held_out(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which items cells are not learned from, one in :data:`HELD_OUT`: they are those whose ids say so, at any time.
-
-    Items draw centres nearer to themselves than new queries are. Trial queries must not have done so.
-    """
-    mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    chosen: NDArray[np.bool_] = (mixed >> np.uint64(33)) % np.uint64(HELD_OUT) == 0
-    return chosen
 
 
 def learn_places(
@@ -152,16 +124,6 @@ def learn_places(
         axes,
         np.ascontiguousarray(np.concatenate(groups), dtype=np.float32),
         np.repeat(np.arange(len(counts)), [len(group) for group in groups]).astype(np.uint8),
-    )
-
-
-def sample_rows(ids: NDArray[np.int64], n_cells: int, seed: int = 0) -> NDArray[np.int64]:
-    """Rows that cells are learned from, in random order; all where too few would be left."""
-    rows = np.flatnonzero(~held_out(ids))
-    if not len(rows):
-        rows = np.arange(len(ids))
-    return np.random.default_rng(seed).choice(
-        rows, sample_size(n_cells, len(rows)), replace=False, shuffle=True
     )
 
 

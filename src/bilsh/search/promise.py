@@ -23,63 +23,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import floor
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
-from bilsh.files import seconds
-from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, whole
+from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, octaves, whole
 from bilsh.search.pruning import prefix_limits
-from bilsh.types import Progress
+from bilsh.search.trial import TOGETHER, Trial, rows_before, that_count
 
-QUERIES = 2000
-NEIGHBOURS = 200
-BY_PREFIXES = 0.8
-"""Part of the misses that a target allows which prefixes may cause at most; how many they cause is measured: a quarter
-of it, or less."""
-
-SIGMAS = 5.0
-UNLIKE = 0.65
-"""Mean rank among trial queries beyond which a batch of queries is of another kind."""
+BY_PREFIXES = 0.4
+"""Part of the misses that a target allows which prefixes may cause at most; how many they cause is measured, and is
+much less."""
 
 PIECE = 1 << 25
 """Bytes of codes that are compared at a time."""
 
+PAIRS = 1 << 20
+"""Pairs of queries and cells that are looked at together, at most."""
+
 Limits = NDArray[np.int32]
 _UNKNOWN = EVERYTHING
 _SURE = np.iinfo(np.int32).min // 2
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Trial:
-    """Queries whose nearest rows are known.
-
-    Attributes
-    ----------
-    codes : uint8 array (n, n_bytes)
-    near : int64 array (n, m)
-        Rows of the nearest codes, without the query itself.
-    own : int64 array (n,)
-        Row of each query that is an item; -1 for others.
-    time : int
-        When it was made, in seconds since 1970.
-    """
-
-    codes: Codes
-    near: NDArray[np.int64]
-    own: NDArray[np.int64]
-    time: int
-
-    @property
-    def source(self) -> Literal["items", "given"]:
-        """Where the queries come from."""
-        return "given" if len(self.own) and self.own[0] < 0 else "items"
-
-    def __len__(self) -> int:
-        return len(self.codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +59,7 @@ class Promise:
     k : int
         Of so many nearest codes.
     slack : int
-        How much farther than its bound a query goes, in bits of the centres.
+        How far a query goes, see :mod:`bilsh.search.cells`, in steps of the logarithm.
     rows : float
         Share of the rows that trial queries read.
     n_queries : int
@@ -133,58 +99,6 @@ class Promise:
         )
 
 
-def try_items(
-    slabs: Sequence[Codes],
-    alive: Codes | None,
-    *,
-    n_neighbours: int = NEIGHBOURS,
-    n_jobs: int = 1,
-    seed: int = 1,
-    progress: Progress | None = None,
-) -> Trial:
-    """Make a trial of living rows as queries, each without itself: an exact scan for each."""
-    n = len(slabs[0])
-    rows = np.arange(n)
-    if alive is not None:
-        rows = np.flatnonzero(np.unpackbits(alive, count=n, bitorder="little"))
-    # A single row has no neighbours: nothing is asked.
-    count = min(QUERIES, len(rows)) if len(rows) > 1 else 0
-    own = np.sort(np.random.default_rng(seed).choice(rows, count, replace=False))
-    # The order of trial queries is random: halves of them are compared.
-    own = np.random.default_rng(seed + 1).permutation(own)
-    codes = whole(slabs, own)
-    near = _nearest_rows(codes, slabs, alive, max(1, min(n_neighbours, len(rows) - 1)) + 1, n_jobs, progress)
-    others = np.argsort(near == own[:, None], axis=1, kind="stable")[:, :-1]
-    return Trial(codes, np.take_along_axis(near, others, axis=1), own, seconds())
-
-
-def try_queries(
-    codes: Codes,
-    slabs: Sequence[Codes],
-    alive: Codes | None,
-    *,
-    n_neighbours: int = NEIGHBOURS,
-    n_jobs: int = 1,
-    progress: Progress | None = None,
-) -> Trial:
-    """Make a trial of queries that were given, at most 2,000 of them in random order."""
-    chosen = np.random.default_rng(0).permutation(len(codes))[:QUERIES]
-    asked = np.ascontiguousarray(codes[chosen])
-    near = _nearest_rows(asked, slabs, alive, n_neighbours, n_jobs, progress)
-    return Trial(asked, near, np.full(len(asked), -1, dtype=np.int64), seconds())
-
-
-def _nearest_rows(
-    codes: Codes, slabs: Sequence[Codes], alive: Codes | None, k: int, n_jobs: int, progress: Progress | None
-) -> NDArray[np.int64]:
-    step, found = 250, [np.empty((0, k), dtype=np.int64)] if not len(codes) else []
-    for start in range(0, len(codes), step):
-        if progress is not None:
-            progress("calibrating", start, len(codes))
-        found.append(_native.hamming_top_k(codes[start : start + step], slabs, k, None, alive, n_jobs)[0])
-    return np.concatenate(found)
-
-
 def promise(
     trial: Trial,
     cells: Cells,
@@ -206,14 +120,12 @@ def promise(
     """
     rows = cells.of(slabs, alive)
     limits = prefix_limits(n_bits, rows.prefixes, (1 - target) * BY_PREFIXES)
-    needs, bounds, far = _needs(trial, cells, slabs, alive, rows, limits, n_bits, k, n_jobs)
+    needs, bounds, some = _needs(trial, cells, slabs, alive, rows, limits, n_bits, k, n_jobs)
     slack = smallest_slack(needs, target)
     recall, ends = half_by_half(needs, target)
     read = 1.0
-    if slack < EVERYTHING:
-        sizes = np.diff(cells.offsets)
-        reach = _reach(bounds, cells, n_bits) + slack
-        read = float((far <= reach[:, None]).astype(np.float32).dot(sizes).mean() / max(1, sizes.sum()))
+    if slack < EVERYTHING and rows.living:
+        read = float((some <= slack).astype(np.float32).dot(cells.living(alive)).mean() / rows.living)
     made = Promise(
         target, k, slack, read, len(trial), trial.time, trial.source, recall, ends, ranks_among(bounds)
     )
@@ -280,32 +192,42 @@ def _needs(
     n_bits: int,
     k: int,
     n_jobs: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Slack (n, k) from which on each neighbour is found; bounds T (n,); distances of centres (n, c)."""
-    far = cells.far(trial.codes, n_jobs)
-    near = trial.near
-    known = near >= 0
-    own_counts = trial.own >= 0
-    if alive is not None:
-        known &= is_set(alive, np.maximum(near, 0))
-        own_counts &= is_set(alive, np.maximum(trial.own, 0))
-        # The nearest that count, in their order.
-        order = np.argsort(~known, axis=1, kind="stable")[:, :k]
-        near, known = np.take_along_axis(near, order, axis=1), np.take_along_axis(known, order, axis=1)
-    near, known = near[:, :k], known[:, :k]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """Slack (n, k) from which on each neighbour is found; bounds T (n,); for some queries, slack of all cells."""
+    order, known, mine = that_count(trial.near, trial.own, alive)
+    near, known = np.take_along_axis(trial.near, order[:, :k], axis=1), known[:, :k]
     bounds, front = np.zeros((2, len(trial)), dtype=np.int32)
     for itself in (False, True):
-        mine = np.flatnonzero(own_counts == itself)
-        if len(mine):
+        these = np.flatnonzero(mine == itself)
+        if len(these):
             # An item as a query meets itself: one neighbour and one row more.
-            seen = _visits(trial.codes[mine], rows, k, int(itself), n_jobs)
-            bounds[mine], front[mine] = seen[:, 0], seen[:, 1]
-    at = np.take_along_axis(far, cells.of_rows(np.maximum(near, 0)), axis=1).astype(np.int64)
-    needs = np.where(at < front[:, None], _SURE, at - _reach(bounds, cells, n_bits)[:, None])
+            seen = _visits(trial.codes[these], rows, k, int(itself), n_jobs)
+            bounds[these], front[these] = seen[:, 0], seen[:, 1]
+    living, first = cells.living(alive), max(1, min(FIRST * k, rows.living))
+    reach = np.floor(cells.share(n_bits) * bounds).astype(np.int64)
+    at, own = cells.of_rows(np.maximum(near, 0)), cells.of_rows(np.maximum(trial.own, 0))
+    needs: NDArray[np.int64] = np.empty(near.shape, dtype=np.int64)
+    some: NDArray[np.int64] = np.empty((0, len(cells)), dtype=np.int64)
+    step = max(1, min(TOGETHER, PAIRS // len(cells)))
+    for start in range(0, len(trial), step):
+        part = slice(start, start + step)
+        far = cells.far(trial.codes[part], n_jobs)
+        before = rows_before(far.astype(np.uint16), living, own[part], mine[part])
+        for everywhere in (True, False)[start > 0 :]:
+            # Of all cells for the first queries only: they tell how much is read.
+            d = far if everywhere else np.take_along_axis(far, at[part], axis=1)
+            past = before if everywhere else np.take_along_axis(before, at[part], axis=1)
+            slack = np.where(
+                d < front[part, None], _SURE, cells.slope * d + octaves(past + first) - reach[part, None]
+            )
+            if everywhere:
+                some = slack
+            else:
+                needs[part] = slack
     needs = np.where(known & ~_lost(trial.codes, near, slabs, rows.prefixes, limits), needs, _UNKNOWN)
-    if needs.shape[1] < k:
-        needs = np.pad(needs, ((0, 0), (0, k - needs.shape[1])), constant_values=_UNKNOWN)
-    return needs, bounds, far
+    if near.shape[1] < k:
+        needs = np.pad(needs, ((0, 0), (0, k - near.shape[1])), constant_values=_UNKNOWN)
+    return needs, bounds, some
 
 
 def _lost(
@@ -329,21 +251,12 @@ def _lost(
     return lost
 
 
-def _reach(bounds: NDArray[np.int32], cells: Cells, n_bits: int) -> NDArray[np.int64]:
-    """How far queries go without any slack."""
-    reach: NDArray[np.int64] = np.floor(cells.share(n_bits) * bounds).astype(np.int64)
-    return reach
-
-
 def _visits(codes: Codes, rows: _native.CellSet, k: int, more: int, n_jobs: int) -> NDArray[np.int32]:
     """Bound on the k-th distance, how far the farthest of the first cells is, and their number: (q, 3).
 
     For queries that meet so many rows more than new ones would.
     """
     limits = np.zeros((len(rows.prefixes), 1), dtype=np.int32)
-    return rows.top_k(codes, k + more, FIRST * k + more, SEEDS * k + more, 0.0, int(_SURE), limits, n_jobs)[2]
-
-
-def is_set(bitmap: Codes, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Bits of some rows."""
-    return (bitmap[rows // 8] >> (rows % 8).astype(np.uint8) & 1).astype(np.bool_)
+    return rows.top_k(
+        codes, k + more, FIRST * k + more, SEEDS * k + more, 0, 0.0, int(_SURE), limits, n_jobs
+    )[2]

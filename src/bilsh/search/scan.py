@@ -22,9 +22,10 @@ from bilsh.search.cells import Cells
 from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.estimated_visiting import KnownPlaces
 from bilsh.search.places import PlaceCells
-from bilsh.search.promise import Trial
 from bilsh.search.pruning import prefix_limits
-from bilsh.search.visiting import Known, Wish, by_cells
+from bilsh.search.trial import Trial
+from bilsh.search.visiting import Known, by_cells
+from bilsh.search.wishes import Wish
 
 Ids = NDArray[np.int64]
 Found = tuple[Ids, NDArray[Any]]

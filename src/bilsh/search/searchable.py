@@ -18,11 +18,11 @@ from bilsh.estimates.evidence import Samples
 from bilsh.search import estimated
 from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.modes import Query, answer
-from bilsh.search.promise import Trial
 from bilsh.search.request import Mode, Request, request_of
 from bilsh.search.results import Matches, Neighbors
 from bilsh.search.scan import Ids, Memory, Scan, Segment, Tally
-from bilsh.search.visiting import Wish
+from bilsh.search.trial import Trial
+from bilsh.search.wishes import Wish
 from bilsh.validation import as_array, gone
 
 if TYPE_CHECKING:

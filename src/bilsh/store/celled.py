@@ -23,11 +23,11 @@ from bilsh.search.cells import (
     learn_centres,
     nearest,
     number_of_cells,
-    sample_size,
+    sample_rows,
 )
 from bilsh.search.estimated_promise import EstimatedTrial
-from bilsh.search.places import learn_places, sample_rows
-from bilsh.search.promise import Trial, try_items, try_queries
+from bilsh.search.places import learn_places
+from bilsh.search.trial import Trial, try_items, try_queries
 from bilsh.store.files import Directory
 from bilsh.store.manifest import SegmentRef
 from bilsh.store.merge import alive_rows, fixed, hashes_of, n_alive
@@ -127,14 +127,10 @@ def arrange(
     count = number_of_cells(n_cells, n)
     if count < 1:
         return None
-    if isinstance(coder, EuclideanCoder):
-        ids = np.concatenate([piece[:, 0] for piece in fixed(sources, "ids", 8)])
-        chosen, width = sample_rows(ids, count), layout.n_bytes
-    else:
-        chosen = np.random.default_rng(0).choice(n, sample_size(count, n), replace=False)
-        width = min(layout.n_bytes, CENTRE_BYTES)
-    picked = np.sort(chosen)
-    sample = np.empty((len(chosen), width), dtype=np.uint8)
+    ids = np.concatenate([piece[:, 0] for piece in fixed(sources, "ids", 8)])
+    picked = np.sort(sample_rows(ids, count))
+    width = layout.n_bytes if isinstance(coder, EuclideanCoder) else min(layout.n_bytes, CENTRE_BYTES)
+    sample = np.empty((len(picked), width), dtype=np.uint8)
     at = 0
     for heads in _heads(layout, sources, sample.shape[1]):
         low, high = np.searchsorted(picked, [at, at + len(heads)])
@@ -328,7 +324,7 @@ class Workshop:
                 )
             return estimated_promise.try_queries(self.coder, queries, slabs, alive, **options)
         if queries is None:
-            return try_items(slabs, alive, **options)
+            return try_items(slabs, alive, celled.ids, **options)
         return try_queries(queries, slabs, alive, **options)
 
     @staticmethod

@@ -13,10 +13,10 @@ from bilsh.encoders.coder import Coder
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.evidence import Samples
 from bilsh.search.estimated_promise import EstimatedTrial
-from bilsh.search.promise import Trial
 from bilsh.search.request import Request
 from bilsh.search.scan import Ids, Memory
 from bilsh.search.searchable import View
+from bilsh.search.trial import Trial
 from bilsh.store.ids import as_names
 from bilsh.store.items import pick
 from bilsh.store.segment import unmapped

@@ -8,7 +8,7 @@ import numpy as np
 
 from bilsh.files import LAST_SECOND
 from bilsh.search.estimated_promise import EstimatedTrial
-from bilsh.search.promise import Trial
+from bilsh.search.trial import Trial
 from bilsh.store.files import Directory
 from bilsh.store.rows import Layout
 from bilsh.store.sections import FileRef, SectionFile, SectionWriter
