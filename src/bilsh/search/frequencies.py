@@ -38,10 +38,12 @@ def frequencies_of_all(scan: Scan) -> NDArray[np.float64]:
 
 def frequencies_among(scan: Scan) -> NDArray[np.float64]:
     """How often each bit (n_bits,) is 1 in the rows that pass a filter, from every so many-th of them."""
-    step = max(1, scan.n_counted // FILTERED_ROWS)
+    passing = [
+        _rows(alive, len(segment.ids)) for segment, alive in zip(scan.segments, scan.alive, strict=True)
+    ]
+    step = max(1, sum(map(len, passing)) // FILTERED_ROWS)
     ones, n, before = np.zeros(scan.n_bits), 0, 0
-    for segment, alive in zip(scan.segments, scan.alive, strict=True):
-        rows = _rows(alive, len(segment.ids))
+    for segment, rows in zip(scan.segments, passing, strict=True):
         sample = rows[-before % step :: step]
         before += len(rows)
         if len(sample):
@@ -57,12 +59,15 @@ def frequencies_in(codes: Codes, n_bits: int) -> NDArray[np.float64]:
 
 def _rows(alive: Codes | None, n: int) -> NDArray[np.int64]:
     """Rows of a packed bitmap."""
-    return np.arange(n) if alive is None else np.flatnonzero(np.unpackbits(alive, count=n, bitorder="little"))
+    if alive is None:
+        return np.arange(n)
+    return np.flatnonzero(np.unpackbits(alive, count=n, bitorder="little").view(np.bool_))
 
 
 def _ones(segment: Segment, rows: NDArray[np.int64], n_bits: int) -> NDArray[np.float64]:
     """How many of some rows have each bit."""
-    return _counted(np.hstack([slab[rows] for slab in segment.slabs]), n_bits)
+    parts = [slab[rows] for slab in segment.slabs]
+    return _counted(parts[0] if len(parts) == 1 else np.hstack(parts), n_bits)
 
 
 def _counted(codes: Codes, n_bits: int) -> NDArray[np.float64]:

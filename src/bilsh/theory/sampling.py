@@ -260,9 +260,12 @@ def differing_share(often: Floats, elsewhere: Floats) -> float:
     >>> differing_share(apart, apart), round(differing_share(alike, apart), 2)
     (1.0, 0.18)
     """
-    p = float(np.mean(often + elsewhere - 2 * often * elsewhere))
-    expected = p * (1 - p)
-    return float(np.clip(np.mean(often * (1 - often)) / expected, *_SHARES)) if expected > 0 else 1.0
+    n, ones = len(often), float(often.sum())
+    p = (ones + float(elsewhere.sum()) - 2 * float(often @ elsewhere)) / n
+    if not p * (1 - p) > 0:
+        return 1.0
+    least, most = _SHARES
+    return min(max((ones - float(often @ often)) / n / (p * (1 - p)), least), most)
 
 
 def _usual(made: HitPosterior) -> tuple[float, float]:
