@@ -168,7 +168,7 @@ def test_learned_codes_tell_distances(tmp_path):
         answer("search", "store", "--id", 7, "-k", 3, "--recall", 1, cwd=tmp_path)["results"]
         == told["results"]
     )
-    for command in (("view", "store", "--no-browser"), ("graph", "store", "-k", 3, "-o", "g.npz")):
+    for command in (("view", "store", "--no-browser"), ("duplicates", "store", "--within", 3, "-o", "p.npz")):
         assert "not compared by Hamming distance" in complaint(*command, cwd=tmp_path)
     odd = bilsh(
         "encode", "digits.npy", "-o", "odd", "--method", "learned", "--bits", 100, cwd=tmp_path, code=1
