@@ -128,6 +128,7 @@ CLAIMS = [
     *(copies("digits", 1000, "kernel", 1024, mode, slow=False) for mode in ("hamming", "asymmetric")),
     *(copies("words", 20_000, "kernel", 64, mode, slow=True) for mode in ("hamming", "asymmetric")),
     condition("plain", "kernel"),
+    condition("filter: one class", "angle"),
     condition("prefix of 1,024 bits", "kernel"),
     condition("calibrated on the store", "kernel"),
     pairs("digits", "blsh_sik, m = 1", 512, 6, slow=False),
