@@ -10,7 +10,7 @@ MODULES := $(VENV)/.modules-$(shell find src -name '*.py' | LC_ALL=C sort | cksu
 # Real data for the tests that want them; they skip without.
 export BILSH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format types tests coverage claims results choices text-data test-slow torture stubs test-browser page-picture sanitize sanitize-threads clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
+.PHONY: setup demo test test-engines test-engines-all bench-engines check-plans lint format types tests coverage claims results choices text-data test-slow torture stubs test-browser page-picture interval-picture sanitize sanitize-threads clang test-arm bench bench-quick docs wheel test-wheel test-lowest clean
 
 setup: $(VENV)/.built
 
@@ -164,6 +164,10 @@ test-browser: setup $(VENV)/.browser
 # The picture that README and docs/page.md show.
 page-picture: setup $(VENV)/.browser
 	BILSH_PAGE_PICTURE=docs/images/page.png $(BROWSER) -k picture
+
+# The picture of docs/intervals.md, with MNIST in BILSH_DATA.
+interval-picture: setup
+	$(BIN)/python tests/hit_picture.py docs/images/intervals.svg
 
 $(VENV)/.browser: $(VENV)/.deps
 	$(NEED); need chromium chromium; need npm npm

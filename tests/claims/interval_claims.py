@@ -11,6 +11,7 @@ from claim import Claim
 
 import hit_conditions
 import hit_copies
+import hit_picture
 import pair_coverage
 from bilsh import datasets
 from hit_coverage import FIRST, cells_of, load, summary
@@ -92,7 +93,20 @@ def copies(data, n_items, kind, n_bits, mode, slow):
     )
 
 
+def in_the_picture():
+    """Queries that are shown, and how many intervals of pairs and of hits hold the truth."""
+    truth, *intervals = hit_picture.measured()
+    return [len(truth), *(hit_picture.held(truth, one).sum() for one in intervals)]
+
+
 CLAIMS = [
+    Claim(
+        PAGE,
+        r"the first (\d+) queries .*? exact angle of (\d+) best hits, the hit's of (\d+)",
+        in_the_picture,
+        tolerance=1,
+        slow=True,
+    ),
     Claim(
         PAGE,
         r"it covers (\d+) % instead of 95 for angle codes of 64 bits",
@@ -114,6 +128,7 @@ CLAIMS = [
     *(copies("digits", 1000, "kernel", 1024, mode, slow=False) for mode in ("hamming", "asymmetric")),
     *(copies("words", 20_000, "kernel", 64, mode, slow=True) for mode in ("hamming", "asymmetric")),
     condition("plain", "kernel"),
+    condition("filter: one class", "angle"),
     condition("prefix of 1,024 bits", "kernel"),
     condition("calibrated on the store", "kernel"),
     pairs("digits", "blsh_sik, m = 1", 512, 6, slow=False),

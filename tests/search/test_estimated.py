@@ -211,15 +211,14 @@ def test_intervals_of_hits_hold_on_new_queries_and_a_larger_database():
     assert 0.93 <= covered <= 0.975
 
 
-def test_graphs_and_engines_that_count_bits_refuse_them(made, tmp_path):
+def test_duplicates_and_engines_that_count_bits_refuse_them(made, tmp_path):
     from bilsh.engines.spec import CodeSpec
-    from bilsh.workflows.joins import duplicates, graph
+    from bilsh.workflows.joins import duplicates
 
     encoder, items, _ = made
     with bilsh.Store.create(tmp_path / "s", encoder) as store:
         store.add(items[:100])
         for refused in (
-            lambda: graph(store, tmp_path / "g.npz"),
             lambda: duplicates(store, tmp_path / "d.npz", radius=3),
             lambda: CodeSpec(encoder.coder_),
         ):

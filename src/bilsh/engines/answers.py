@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bilsh.codes import Codes
 from bilsh.engines.filters import as_filter
 from bilsh.errors import InvalidInputError
+from bilsh.search.frequencies import FILTERED_ROWS, frequencies_in
 from bilsh.search.modes import Query, answer
 from bilsh.search.request import Request
 from bilsh.search.results import Matches, Neighbors
@@ -53,7 +54,7 @@ class CandidateScan(Scan):
         """Rows that were searched, by the engine."""
         return self.population
 
-    def frequencies(self) -> NDArray[np.float64]:
+    def frequencies_of_all(self) -> NDArray[np.float64]:
         """How often each bit is 1 among all items."""
         return self.often
 
@@ -161,8 +162,13 @@ class CollectionView(View):
             [segment], [None], there.spec.n_bits, request.threads, Memory(), Tally(), None,
             most, there.frequencies(),
         )  # fmt: skip
+        # Of a filter by values nothing is known but how many items pass.
+        if chosen is not None and chosen.ids is not None and self.coder.tells:
+            some = chosen.ids[:: max(1, len(chosen.ids) // FILTERED_ROWS)]
+            sampled = there.spec.kept(there._fetch(some).codes) if len(some) else there._nothing().codes
+            scan.filtered, scan.counted = True, frequencies_in(sampled, there.spec.n_bits)
         asked = replace(request, candidates=request.wanted, delta=0.0)
-        made = answer(scan, query, asked, self.coder, self.samples_for(where))
+        made = answer(scan, query, asked, self.coder, self.samples_for(where, scan))
         if not self.names_are_numbers:
             own = self._numbered(by_number)
             made = made.renamed(lambda rows: own[rows])

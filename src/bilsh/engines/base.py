@@ -23,6 +23,7 @@ from bilsh.engines.filters import Filter
 from bilsh.engines.spec import Capabilities, CodeSpec
 from bilsh.errors import InvalidInputError
 from bilsh.search.background import Background, background
+from bilsh.search.frequencies import frequencies_in
 from bilsh.search.results import Matches, Neighbors
 from bilsh.search.searchable import Asked
 from bilsh.store.ids import Names, as_names, as_strings
@@ -267,9 +268,7 @@ class Collection(ABC):
     def frequencies(self) -> NDArray[np.float64]:
         """How often each bit is 1, in a sample of the items; taken once."""
         if self._often is None:
-            codes = self.spec.kept(self._sample(SAMPLE_ROWS))
-            bits = np.unpackbits(codes, axis=1, count=self.spec.n_bits, bitorder="little")
-            self._often = bits.mean(axis=0) if len(codes) else np.full(self.spec.n_bits, 0.5)
+            self._often = frequencies_in(self.spec.kept(self._sample(SAMPLE_ROWS)), self.spec.n_bits)
         return self._often
 
     def __len__(self) -> int:

@@ -48,16 +48,24 @@ class Samples:
         """Return those that were taken at fit."""
         return cls(coder.hits, coder.score_hits)
 
-    def filtered(self) -> Samples:
-        """Return them for a search among some items only, which may lie around a query as they like."""
+    def filtered(self, share: float = 1.0) -> Samples:
+        """Return them for a search among some items only, which may lie around a query as they like.
+
+        Parameters
+        ----------
+        share : float
+            Bound of the share of the noise that differs between those items: the more alike they are, the less chooses.
+        """
         return replace(
-            self, by_distance=_any_dimension(self.by_distance), by_score=_any_dimension(self.by_score)
+            self, by_distance=_among(self.by_distance, share), by_score=_among(self.by_score, share)
         )
 
 
-def _any_dimension(sample: HitSample | None) -> HitSample | None:
+def _among(sample: HitSample | None, share: float) -> HitSample | None:
     """What is usual among all items says little of the dimension among a few: one class may be all far away."""
-    return None if sample is None else replace(sample, spread=max(sample.spread, FILTERED_SPREAD))
+    if sample is None:
+        return None
+    return replace(sample, spread=max(sample.spread, FILTERED_SPREAD), share=min(sample.share, share))
 
 
 @dataclass(frozen=True)

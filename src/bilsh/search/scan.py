@@ -21,17 +21,16 @@ from bilsh.codes import Codes
 from bilsh.search.cells import Cells
 from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.estimated_visiting import KnownPlaces
+from bilsh.search.frequencies import frequencies_among, frequencies_of_all
 from bilsh.search.places import PlaceCells
 from bilsh.search.pruning import prefix_limits
 from bilsh.search.trial import Trial
 from bilsh.search.visiting import Known, by_cells
 from bilsh.search.wishes import Wish
+from bilsh.theory.sampling import differing_share
 
 Ids = NDArray[np.int64]
 Found = tuple[Ids, NDArray[Any]]
-SAMPLE_ROWS = 1000
-"""Rows of a segment from which the frequencies of bits are taken."""
-
 SEEDS = 3
 """Items per wanted neighbour whose full distances are computed first, for a first bound."""
 
@@ -150,6 +149,10 @@ class Scan:
     tally : Tally
     wish : Wish or None
         A recall that was asked for: cells need not all be read.
+    filtered : bool
+        Whether a filter was set; else all living rows count.
+    counted : array (n_bits,) or None
+        What :meth:`frequencies` has found.
     """
 
     segments: Sequence[Segment]
@@ -159,6 +162,8 @@ class Scan:
     memory: Memory
     tally: Tally
     wish: Wish | None
+    filtered: bool = field(default=False, init=False)
+    counted: NDArray[np.float64] | None = field(default=None, init=False)
 
     @property
     def n_items(self) -> int:
@@ -177,26 +182,18 @@ class Scan:
         )
 
     def frequencies(self) -> NDArray[np.float64]:
-        """How often each bit (n_bits,) is 1, in a sample of the rows of all segments."""
-        if len(self.segments) == 1:
-            kept = self.memory.frequencies.get(self.segments[0])
-            if kept is not None:
-                return kept
-        total, n = np.zeros(self.n_bits), 0
-        for segment in self.segments:
-            rows = len(segment.ids)
-            if rows and segment not in self.memory.frequencies:
-                sample = np.linspace(0, rows - 1, min(rows, SAMPLE_ROWS)).astype(np.int64)
-                codes = np.hstack([slab[sample] for slab in segment.slabs])
-                bits = np.unpackbits(codes, axis=1, count=self.n_bits, bitorder="little")
-                # In bytes, as many at a time as cannot overflow: a twelfth of the time of a mean.
-                parts = (bits[start : start + 255] for start in range(0, len(bits), 255))
-                ones = sum(np.add.reduce(part, axis=0, dtype=np.uint8).astype(np.int64) for part in parts)
-                self.memory.frequencies[segment] = ones / len(bits)
-            if rows:
-                total += rows * self.memory.frequencies[segment]
-                n += rows
-        return total / n if n else np.full(self.n_bits, 0.5)
+        """How often each bit (n_bits,) is 1 in the rows that are searched, by a sample."""
+        if self.counted is None:
+            self.counted = frequencies_among(self) if self.filtered else self.frequencies_of_all()
+        return self.counted
+
+    def frequencies_of_all(self) -> NDArray[np.float64]:
+        """The same in all rows, whatever a filter leaves of them."""
+        return frequencies_of_all(self)
+
+    def differing_share(self) -> float:
+        """Bound the share of the noise that differs between the rows that are searched; 1 without a filter."""
+        return differing_share(self.frequencies(), self.frequencies_of_all()) if self.filtered else 1.0
 
     def top_k(self, queries: Codes, k: int) -> Found:
         """Nearest k of all rows, by a full scan."""

@@ -66,11 +66,11 @@ class View:
         """What intervals of hits rest on: a sample that was taken at fit."""
         return Samples.of(self.coder)
 
-    def samples_for(self, where: Any) -> Samples | None:
+    def samples_for(self, where: Any, scan: Scan) -> Samples | None:
         """What intervals rest on in a search with a filter, or without; None where codes tell nothing."""
         if not self.coder.tells:
             return None
-        return self.samples if where is None else self.samples.filtered()
+        return self.samples if where is None else self.samples.filtered(scan.differing_share())
 
     @property
     def names_are_numbers(self) -> bool:
@@ -117,7 +117,8 @@ class View:
         if request.recall is not None and request.recall < 1:
             wish = Wish(request.recall, self.trial, where is not None)
         scan = Scan(self.segments, alive, self.coder.n_bits, request.threads, self.memory, Tally(), wish)
-        return answer(scan, query, request, self.coder, self.samples_for(where)), notes
+        scan.filtered = where is not None
+        return answer(scan, query, request, self.coder, self.samples_for(where, scan)), notes
 
     def query(
         self, Q: Any, codes: ArrayLike | None, values: ArrayLike | None, numbers: Ids | None, request: Request

@@ -20,7 +20,7 @@ from bilsh.theory.hit_sample import LEVELS, RANKS, HitSample
 from bilsh.theory.hits import EffectiveBits, HitPosterior, posterior, window_size
 from bilsh.types import Floats
 
-__all__ = ["QUERIES", "Looked", "calibrate", "learn", "learn_again", "sample_sizes"]
+__all__ = ["QUERIES", "Looked", "calibrate", "differing_share", "learn", "learn_again", "sample_sizes"]
 
 
 QUERIES = 400
@@ -237,6 +237,35 @@ def _noise(
     within, total = float(error.var(axis=1, ddof=1).mean()), float(np.square(error).mean())
     noise = float(np.clip(total / expected, *_NOISES))
     return gain, noise, float(np.clip(within / (noise * expected), *_SHARES))
+
+
+def differing_share(often: Floats, elsewhere: Floats) -> float:
+    r"""Bound the share of the noise that differs between some items, by how often each of their bits is 1.
+
+    Bits of two items that agree differ from a query's together. So the counts of two items at fraction p whose own
+    distance is d have the correlation 1 - d / (2 p (1 - p)), and what is left differs between them. Over all pairs of
+    items d / 2 is the mean of c (1 - c), c how often a bit is 1; hits are more alike than all items, so their share is
+    somewhat below.
+
+    Parameters
+    ----------
+    often : array (n_bits,)
+        How often each bit is 1 among the items.
+    elsewhere : array (n_bits,)
+        The same where queries come from, which tells p.
+
+    Examples
+    --------
+    >>> apart, alike = np.full(4, 0.5), np.array([1.0, 0.0, 0.9, 0.1])
+    >>> differing_share(apart, apart), round(differing_share(alike, apart), 2)
+    (1.0, 0.18)
+    """
+    n, ones = len(often), float(often.sum())
+    p = (ones + float(elsewhere.sum()) - 2 * float(often @ elsewhere)) / n
+    if not p * (1 - p) > 0:
+        return 1.0
+    least, most = _SHARES
+    return min(max((ones - float(often @ often)) / n / (p * (1 - p)), least), most)
 
 
 def _usual(made: HitPosterior) -> tuple[float, float]:
