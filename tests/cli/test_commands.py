@@ -168,8 +168,12 @@ def test_learned_codes_tell_distances(tmp_path):
         answer("search", "store", "--id", 7, "-k", 3, "--recall", 1, cwd=tmp_path)["results"]
         == told["results"]
     )
-    for command in (("view", "store", "--no-browser"), ("graph", "store", "-k", 3, "-o", "g.npz")):
-        assert "not compared by Hamming distance" in complaint(*command, cwd=tmp_path)
+    assert "not compared by Hamming distance" in complaint("view", "store", "--no-browser", cwd=tmp_path)
+    for command in (("graph", "store", "-o", "g.npz"), ("duplicates", "store", "--within", 9, "-o", "d.npz")):
+        told = complaint(*command, cwd=tmp_path)
+        assert "not compared by Hamming distance" in told
+        assert "bilsh search --id" in told
+        assert "--method angle" in told
     odd = bilsh(
         "encode", "digits.npy", "-o", "odd", "--method", "learned", "--bits", 100, cwd=tmp_path, code=1
     )

@@ -27,6 +27,9 @@ ITEMS = 2048
 BLOCKS = 16
 """Blocks of rows whose pairs are one part."""
 
+OTHER_CODES = "for all items at once encode the data with `--method angle` or `--method kernel`."
+"""What to do where codes do not suit a join."""
+
 
 @dataclass(frozen=True, slots=True)
 class Joined:
@@ -75,7 +78,7 @@ def graph(
     jobs : int
     progress : callable (what, done, total), optional
     """
-    require_hamming(store.coder, "Search with ids= instead.")
+    require_hamming(store.coder, f"Ask for neighbours of single items, `bilsh search --id`; {OTHER_CODES}")
     k = min(k, len(store) - 1)
     if k < 1:
         raise InvalidInputError(f"neighbours need two items; {store.path} holds {len(store)}.")
@@ -131,7 +134,7 @@ def duplicates(
     jobs : int
     progress : callable (what, done, total), optional
     """
-    require_hamming(store.coder, "There are no radii in bits for them.")
+    require_hamming(store.coder, f"Look at the distances of single items, `bilsh search --id`; {OTHER_CODES}")
     if (radius is None) == (similarity is None):
         raise InvalidInputError("give either a radius in bits or a similarity.")
     if radius is None:
