@@ -214,7 +214,7 @@ test-lowest: $(VENV)/.deps
 	rm -rf build/lowest && $(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	build/lowest/bin/python -m pip install --quiet "numpy==2.0.0" "scipy==1.13.0" "scikit-learn==1.6.0" "threadpoolctl==3.1.0" \
-	  "typer==0.19.0" "rich==13.0.0" "pandas==2.2.2" "pyarrow==16.1.0" "h5py==3.11.0" "opencv-python-headless==4.10.0.84" \
+	  "typer==0.19.0" "rich==13.0.0" "pandas==2.2.2" "pyarrow==18.1.0" "h5py==3.11.0" "opencv-python-headless==4.10.0.84" \
 	  "matplotlib==3.9.0" "pillow==10.0.0" "faiss-cpu==1.9.0" "starlette==1.5.1" "uvicorn==0.30.0" pytest pytest-xdist hypothesis mpmath sybil
 	build/lowest/bin/python -m pip install --quiet .
 	build/lowest/bin/python tests/smoke.py

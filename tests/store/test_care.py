@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -61,13 +60,11 @@ def test_scrubbing_is_as_slow_as_asked_and_can_be_stopped(store):
         stop = threading.Event()
         found = []
         thread = threading.Thread(target=lambda: found.append(reader.scrub(rate=1000.0, stop=stop)))
-        start = time.monotonic()
         thread.start()
         assert len(reader.get([7])) == 1
         stop.set()
         thread.join()
-        assert not found[0].deep
-        assert time.monotonic() - start < 20, "at 1,000 bytes a second it would take half a minute"
+        assert not found[0].deep, "at 1,000 bytes a second it would have taken half a minute"
         for rate in (0, -1, "fast"):
             with pytest.raises((InvalidInputError, TypeError)):
                 reader.scrub(rate=rate)

@@ -71,6 +71,31 @@ def test_a_graph_with_a_promise(store, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_a_graph_of_learned_codes(tmp_path, suffix, monkeypatch):
+    monkeypatch.setattr(joins, "ITEMS", 128)
+    encoder = bilsh.EuclideanEncoder(n_bytes=16, random_state=0).fit(items(300))
+    with Store.create(tmp_path / "store", encoder) as store:
+        store.add(items(600), ids=[f"key {n}" for n in range(600)])
+        store.build_cells(20)
+        store.add(items(100, 3), ids=[f"key {n}" for n in range(600, 700)])
+        store.delete(["key 7"])
+        joins.graph(store, tmp_path / f"exact{suffix}", k=4)
+        promised = joins.graph(store, tmp_path / f"near{suffix}", k=4, recall=0.9)
+        found, near = read(tmp_path / f"exact{suffix}"), read(tmp_path / f"near{suffix}")
+        wanted = store.search(codes=store.get(found["ids"]).codes, k=5)
+    assert len(found["ids"]) == promised.rows == 699
+    assert any("promised recall 0.9" in note for note in promised.notes)
+    for row, item in enumerate(found["ids"]):
+        others = np.flatnonzero(wanted.ids[row] != item)[:4]
+        assert found["neighbors"][row] == wanted.ids[row][others].tolist()
+        np.testing.assert_allclose(found["distances"][row], wanted.distances[row][others], rtol=1e-6)
+    kept = [len(set(a) & set(b)) / 4 for a, b in zip(found["neighbors"], near["neighbors"], strict=True)]
+    assert np.mean(kept) > 0.85
+    with pytest.raises(bilsh.InvalidInputError, match="no radii in bits"):
+        joins.duplicates(Store.open(tmp_path / "store"), tmp_path / "pairs.npz", radius=5)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
 def test_pairs_are_exact(store, tmp_path, suffix, monkeypatch):
     monkeypatch.setattr(joins, "BLOCKS", 1)
     path = tmp_path / f"pairs{suffix}"

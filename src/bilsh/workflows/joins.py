@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.encoders.euclidean_coder import require_hamming
+from bilsh.encoders.euclidean_coder import EuclideanCoder, require_hamming
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.intervals import estimate_fractions, pair_ends
+from bilsh.search.estimated import query_of
 from bilsh.search.modes import Query
 from bilsh.search.pairs import blocks_of, living_rows, pairs_of_block, radii
-from bilsh.search.request import Request
+from bilsh.search.request import Mode, Request
 from bilsh.store import Store
 from bilsh.types import Progress
 from bilsh.workflows.parts import Columns, Parts
@@ -26,9 +27,6 @@ ITEMS = 2048
 
 BLOCKS = 16
 """Blocks of rows whose pairs are one part."""
-
-OTHER_CODES = "for all items at once encode the data with `--method angle` or `--method kernel`."
-"""What to do where codes do not suit a join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +63,8 @@ def graph(
 ) -> Joined:
     """Write the k nearest neighbours of every item by their codes: ids, neighbors (n, k), distances (n, k).
 
+    Distances are differing bits; of learned codes the estimates of the distance from what an item's code stands for.
+
     Parameters
     ----------
     store : Store
@@ -78,18 +78,22 @@ def graph(
     jobs : int
     progress : callable (what, done, total), optional
     """
-    require_hamming(store.coder, f"Ask for neighbours of single items, `bilsh search --id`; {OTHER_CODES}")
     k = min(k, len(store) - 1)
     if k < 1:
         raise InvalidInputError(f"neighbours need two items; {store.path} holds {len(store)}.")
     view = store._view()
     blocks = blocks_of(view.segments, ITEMS)
-    request = Request(k + 1, mode="progressive", recall=recall, n_jobs=jobs)
+    coder = store.coder
+    learned = coder if isinstance(coder, EuclideanCoder) else None
+    mode: Mode = "progressive" if learned is None else "auto"
+    request = Request(k + 1, mode=mode, recall=recall, n_jobs=jobs)
+    kind = np.int32 if learned is None else np.float32
     notes: dict[str, None] = {}
 
     def part(number: int) -> Columns:
         ids, codes = living_rows(view.segments, blocks[number])
-        found = view.answer(Query(codes), request, None)[0]
+        query = Query(codes) if learned is None else query_of(learned, None, codes, None)
+        found = view.answer(query, request, None)[0]
         told = found.explanation
         if told is not None and recall < 1:
             notes.update(dict.fromkeys([*([str(told.promise)] if told.promise else []), *told.notes]))
@@ -98,7 +102,7 @@ def graph(
         return {
             "ids": _plain(view.names(ids)),
             "neighbors": _plain(view.names(near)),
-            "distances": np.asarray(others.distances, dtype=np.int32).reshape(len(ids), k),
+            "distances": np.asarray(others.distances, dtype=kind).reshape(len(ids), k),
         }
 
     job = _job(store, what="graph", k=k, recall=recall)
@@ -134,7 +138,10 @@ def duplicates(
     jobs : int
     progress : callable (what, done, total), optional
     """
-    require_hamming(store.coder, f"Look at the distances of single items, `bilsh search --id`; {OTHER_CODES}")
+    require_hamming(
+        store.coder,
+        "There are no radii in bits for them: write distances by `bilsh graph`, or encode by `--method angle`.",
+    )
     if (radius is None) == (similarity is None):
         raise InvalidInputError("give either a radius in bits or a similarity.")
     if radius is None:
