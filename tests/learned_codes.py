@@ -206,9 +206,10 @@ def cell(rows, methods, size, times):
     groups = [
         [row for row in rows if row["method"] == each and int(row["bytes"]) == size] for each in methods
     ]
-    groups = [group for group in groups if group]
-    if not groups:
+    most = max(map(len, groups))
+    if most == 0:
         return ""
+    groups = [group for group in groups if len(group) == most]  # draws differ more than numbers of bits do
     best = max(groups, key=lambda group: np.mean([float(row["recall_at_10"]) for row in group]))
     if times:
         timed = [row for row in best if row[TIMES[0]]]  # not all draws kept their times
