@@ -10,6 +10,7 @@ import argparse
 import csv
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -108,27 +109,32 @@ PHOTOGRAPHS, COPIED = 1_000, 300
 COPY_COLUMNS = ("copy", "seed", "method", "bytes", "found_first", "recall_at_10")
 
 
-def photographs(cache):
+def photographs(folder):
     """VLAD (n, 250, 256) of photographs, and of two kinds of copies of some: kind -> (originals, VLAD)."""
     book = np.load(DATA / "vlad_codebook500.npy").astype(np.float32)
     paths = datasets.images(DATA / "flickr").paths[:PHOTOGRAPHS]
-    items = describe(ImageFolder(list(paths)), Vlad(book), cache=cache)
+    items = describe(ImageFolder(list(paths)), Vlad(book), cache=folder)
     place = {path: row for row, path in enumerate(items.paths[:COPIED])}
     copies = {}
     for kind, (scale, keep) in COPIES.items():
-        made = describe(ImageFolder(list(place)), Copy(book, scale, keep), cache=cache)
+        made = describe(ImageFolder(list(place)), Copy(book, scale, keep), cache=folder)
         copies[kind] = np.array([place[path] for path in made.paths]), np.asarray(made.X)
     return np.asarray(items.X), copies
+
+
+@cache
+def all_photographs():
+    """VLAD (n, 250, 256) of all photographs."""
+    book = np.load(DATA / "vlad_codebook500.npy").astype(np.float32)
+    return describe(ImageFolder(list(datasets.images(DATA / "flickr").paths)), Vlad(book)).X
 
 
 def some_photographs(n, rng):
     """VLAD (n, 64,000) of some photographs in random order; None where they are not here."""
     if not (DATA / "flickr").is_dir():
         return None
-    book = np.load(DATA / "vlad_codebook500.npy").astype(np.float32)
-    paths = datasets.images(DATA / "flickr").paths
-    chosen = [paths[i] for i in rng.permutation(len(paths))[:n]]
-    return np.asarray(describe(ImageFolder(chosen), Vlad(book)).X).reshape(n, -1)
+    X = all_photographs()
+    return np.asarray(X[rng.permutation(len(X))[:n]]).reshape(n, -1)
 
 
 def measure_copies(path, seeds, sizes=(32, 64, 128, 200)):
@@ -200,12 +206,16 @@ def cell(rows, methods, size, times):
     groups = [
         [row for row in rows if row["method"] == each and int(row["bytes"]) == size] for each in methods
     ]
-    groups = [group for group in groups if group]
-    if not groups:
+    most = max(map(len, groups))
+    if most == 0:
         return ""
+    groups = [group for group in groups if len(group) == most]  # draws differ more than numbers of bits do
     best = max(groups, key=lambda group: np.mean([float(row["recall_at_10"]) for row in group]))
     if times:
-        train, encode, query = (min(float(row[key]) for row in best) for key in TIMES)
+        timed = [row for row in best if row[TIMES[0]]]  # not all draws kept their times
+        if not timed:
+            return ""
+        train, encode, query = (min(float(row[key]) for row in timed) for key in TIMES)
         return f"{train:.1f} / {encode:.1f} / {query:.0f}"
     mean = np.mean([float(row["recall_at_10"]) for row in best])
     error = np.sqrt(np.mean([float(row["standard_error"]) ** 2 for row in best]) / len(best))

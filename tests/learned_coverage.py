@@ -3,7 +3,8 @@
 `python tests/learned_coverage.py` prints a table: a power law, digits, and text, GloVe, MNIST and photographs (VLAD, by
 codes that are asked for by name and by those that are chosen) where they lie in the folder BILSH_DATA, three draws each
 of 500 new queries (300 digits and photographs); items are those learned from and others of their kind. The standard
-error is that over draws. `--seed` gives other draws.
+error is that over draws. `--seed` gives other draws. Beside it: in how many of all pairs of queries and items the hard
+bound |d(q, x) - d(q, x_hat)| <= e is violated, with as many queries again that lie beyond items, where it is met.
 """
 
 import argparse
@@ -60,6 +61,25 @@ def covered(encoder, X, Q):
     return inside.mean(), inside[:, 0].mean()
 
 
+def distances(Q, X):
+    """All distances (q, n), by a matrix product; its rounding is far below the steps of a code's bound."""
+    squares = np.square(Q).sum(axis=1)[:, None] + np.square(X).sum(axis=1) - 2 * Q @ X.T
+    return np.sqrt(np.maximum(squares, 0))
+
+
+def violated(encoder, X, Q):
+    """Pairs of items with queries, and with as many in the worst direction, whose hard bound fails; and all pairs."""
+    codes = encoder.transform(X)
+    stands = encoder.inverse_transform(codes).reshape(X.shape).astype(np.float64)
+    items, bounds = X.astype(np.float64), encoder.coder_.errors(codes)
+    # Beyond an item, on the line from what its code stands for, the bound is met.
+    worst = items[: len(Q)] + 20 * (items[: len(Q)] - stands[: len(Q)])
+    wrong = 0
+    for queries in (Q.astype(np.float64), worst):
+        wrong += int((np.abs(distances(queries, items) - distances(queries, stands)) > bounds).sum())
+    return wrong, len(items) * (len(Q) + len(worst))
+
+
 def main():
     """Print a line for each kind and number of items."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -68,7 +88,7 @@ def main():
     parser.add_argument("--data", action="append", help="only these data")
     given = parser.parse_args()
     for name, size, learned, times, n_queries in PLAN:
-        found = {}
+        found, wrong = {}, np.zeros(2, dtype=np.int64)
         for draw in range(given.draws if not given.data or name in given.data else 0):
             rng = np.random.default_rng(given.seed + draw)
             X = rows_of(name, learned * max(times) + n_queries, rng)
@@ -79,6 +99,8 @@ def main():
             encoder = bilsh.EuclideanEncoder(size, transform, random_state=draw).fit(
                 X.reshape(shape)[:learned]
             )
+            if encoder.transform_ != "sign":
+                wrong += violated(encoder, X[:learned], X[-n_queries:])
             for factor in times:
                 found.setdefault(factor, []).append(covered(encoder, X[: learned * factor], X[-n_queries:]))
         for factor, shares in found.items():
@@ -87,6 +109,10 @@ def main():
                 f"{name:19} {size:3} B, learned from {learned:6}, among {factor:2} times as many: "
                 f"{ten:.3f} +- {error:.3f}, first {first:.3f}",
                 flush=True,
+            )
+        if wrong[1]:
+            print(
+                f"{name:19} {size:3} B, hard bound violated in {wrong[0]:,} of {wrong[1]:,} pairs", flush=True
             )
 
 

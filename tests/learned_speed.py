@@ -2,8 +2,10 @@
 .95, beside FAISS's FastScan, one thread.
 
 `python tests/learned_speed.py FOLDER` first makes what FOLDER lacks (minutes): codes of MNIST images, shifted by up to
-two pixels and with noise, 16 centres, and FAISS's indices of random vectors with codes as long. Then it measures. MNIST
-lies in the folder BILSH_DATA.
+two pixels and with noise, 16 centres, and FAISS's indices of random vectors with codes as long. Then it measures.
+`python tests/learned_speed.py FOLDER --encode` measures microseconds to encode an item instead, a thousand at once and
+one alone, beside FAISS's PQ and IVF256-RaBitQ of as many bytes, the latter with as many bits as `learned.csv` found
+best. MNIST and `glosses.npy` lie in the folder BILSH_DATA.
 """
 
 import argparse
@@ -15,7 +17,9 @@ import faiss
 import numpy as np
 
 import bilsh
+import learned_codes
 from bilsh import datasets
+from bilsh.experiments.peers import METHODS, RABITQ_BITS, rabitq_name, split
 
 N, STEP, SIZES, RECALL = 1_000_000, 50_000, (32, 64, 128), 0.95
 
@@ -99,16 +103,74 @@ def measure(folder, sizes):
             )
 
 
+ENCODED = 1_000
+KEPT = Path(__file__).parents[1] / "docs" / "results" / "learned.csv"
+
+
+def best_rabitq(name, size):
+    """The kind of IVF256-RaBitQ that found most in the first draw; of as many bits as fit where none was measured."""
+    kinds = [rabitq_name(bits, 256) for bits in RABITQ_BITS]
+    rows = [
+        row
+        for row in learned_codes.read(KEPT)
+        if (row["data"], row["seed"], row["bytes"]) == (name, "0", str(size)) and row["method"] in kinds
+    ]
+    return (
+        max(rows, key=lambda row: float(row["recall_at_10"]))["method"]
+        if rows
+        else kinds[0 if size < 64 else -1]
+    )
+
+
+def encoders(name, X, size):
+    """How each method encodes some of the items, by its name."""
+    encoder = bilsh.EuclideanEncoder(size, random_state=0).fit(X)
+    made = {f"learned, {encoder.n_centres_} centres": encoder.transform}
+    for kind in ("PQ", best_rabitq(name, size)):
+        if (peer := METHODS[kind]((len(X), X.shape[1]), size, 1.0)) is None:
+            continue
+        peer.train(X[:2_000])  # how long it takes to encode does not depend on how many
+        placed = peer._placed(X[:ENCODED])
+
+        def encode(items, peer=peer, placed=placed):
+            peer.index.reset()
+            peer.index.add(placed[: len(items)])
+
+        made[kind] = encode
+    return made
+
+
+def measure_encoding():
+    """Interleaved: least microseconds of 18 turns, of a thousand items at once and of one alone, 20 times each turn."""
+    for name in ("text", "mnist"):
+        X = split(learned_codes.drawn(name, 0), 1_000, 0)[1]
+        for size in (16, 32, 64, 98, 128, 200, 400):
+            made, times = encoders(name, X, size), {}
+            for turn in range(18):
+                for method, encode in made.items():
+                    # PQ's own setting and another one each suit some sizes.
+                    faiss.cvar.distance_compute_blas_threshold = (20, 128_000)[turn // 9]
+                    for n in (ENCODED, *20 * (1,)):
+                        start = perf_counter()
+                        encode(X[:n])
+                        times.setdefault((method, n), []).append(1e6 * (perf_counter() - start) / n)
+            told = "; ".join(f"{m}: {min(times[m, ENCODED]):.1f}, alone {min(times[m, 1]):.0f}" for m in made)
+            print(f"{name} {size:3} B  {told}", flush=True)
+
+
 def main():
     """Prepare and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--bytes", type=int, nargs="+", default=SIZES, choices=SIZES)
+    parser.add_argument("--encode", action="store_true", help="encoding instead of searching")
     asked = parser.parse_args()
     asked.folder.mkdir(exist_ok=True)
     faiss.omp_set_num_threads(1)
+    if asked.encode:
+        return measure_encoding()
     prepare(asked.folder, asked.bytes)
-    measure(asked.folder, asked.bytes)
+    return measure(asked.folder, asked.bytes)
 
 
 if __name__ == "__main__":

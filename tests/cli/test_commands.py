@@ -170,6 +170,7 @@ def test_learned_codes_tell_distances(tmp_path):
     )
     for command in (("view", "store", "--no-browser"), ("duplicates", "store", "--within", 3, "-o", "p.npz")):
         assert "not compared by Hamming distance" in complaint(*command, cwd=tmp_path)
+    assert "bilsh graph" in complaint("duplicates", "store", "--similarity", 0.9, "-o", "p.npz", cwd=tmp_path)
     odd = bilsh(
         "encode", "digits.npy", "-o", "odd", "--method", "learned", "--bits", 100, cwd=tmp_path, code=1
     )

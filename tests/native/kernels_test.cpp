@@ -175,6 +175,46 @@ void slices(std::size_t n, std::size_t n_bytes, std::size_t n_queries, std::vect
     }
 }
 
+// The digits of sums, on the edge between two steps too, against a plain loop.
+void digits() {
+    Numbers numbers;
+    for (const int bits : {6, 8})
+        for (const int n_digits : {1, 2}) {
+            const int most = (1 << n_digits * bits) - 1;
+            for (int turn = 0; turn < 200; ++turn) {
+                Floats sums = numbers.floats(16);
+                const float least = *std::min_element(sums.begin(), sums.end());
+                const float widest = *std::max_element(sums.begin(), sums.end()) - least;
+                // Every other time wider than the digits, so that the largest sums are cut.
+                const float scale = static_cast<float>(most + turn % 2 * turn) / widest;
+                sums[0] = least + 2.5f / scale;
+                Bytes first(16), second(16), low(16), high(16);
+                for (std::size_t p = 0; p < 16; ++p) {
+                    const float step = std::min((sums[p] - least) * scale + 0.5f, static_cast<float>(most));
+                    low[p] = static_cast<std::uint8_t>(static_cast<int>(step) % (1 << bits));
+                    high[p] = static_cast<std::uint8_t>(n_digits == 1 ? 0 : static_cast<int>(step) / (1 << bits));
+                }
+                bilsh::kernels().scores.digits(sums.data(), least, scale, static_cast<float>(most), bits, first.data(),
+                                               n_digits == 1 ? nullptr : second.data());
+                check(first == low && second == high, std::to_string(n_digits) + " digits of a half byte");
+            }
+        }
+}
+
+// Weights of set bits, in lanes, against a plain loop.
+void real_weights() {
+    Numbers numbers;
+    for (const std::size_t n_bytes : {1, 2, 7, 28, 60, 125}) {
+        const Bytes row = numbers.bytes(n_bytes);
+        const Floats weights = numbers.floats((8 * n_bytes + 31) / 32 * 32);
+        Floats lane = numbers.floats(bilsh::bit_lanes), expected = lane;
+        for (std::size_t r = 0; r < 8 * n_bytes; ++r)
+            expected[r % bilsh::bit_lanes] += row[r / 8] >> r % 8 & 1 ? weights[r] : 0.0f;
+        bilsh::kernels().transforms.add_real_weights(row.data(), n_bytes, weights.data(), lane.data());
+        check(lane == expected, "weights of " + std::to_string(n_bytes) + " bytes");
+    }
+}
+
 void scores(std::size_t n, std::size_t bits, std::vector<std::size_t> edges, int n_jobs, std::uint64_t expected) {
     const std::string what = std::to_string(n) + " codes of " + std::to_string(bits) + " bits";
     Numbers numbers;
@@ -369,6 +409,8 @@ int main() {
         for (const std::size_t n_bytes : {1, 8, 33, 64, 130, 513, 1100})
             for (const std::size_t n_queries : {1, 4, 6, 11}) slices(600, n_bytes, n_queries, {n_bytes / 3});
         slices(40, 16, 1000, {});
+        digits();
+        real_weights();
         scores(300, 203, {5}, 1, 0xa2f946ad491e8d9d);
         scores(2600, 1000, {40}, 3, 0xe8bd3324393b04a1);
         scores(2100, 4500, {}, 1, 0x612d91d0db534816);

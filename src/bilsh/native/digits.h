@@ -22,8 +22,8 @@ namespace bilsh {
 class Digits {
 public:
     // `share` of the rows are wanted: it tells whether a single digit leaves few enough to be scored.
-    void build(const Tables& tables, const DigitLayout& layout, const std::vector<Slab>& slabs, double share) {
-        layout_ = layout;
+    void build(const ScoreKernels& kernels, const Tables& tables, const std::vector<Slab>& slabs, double share) {
+        const DigitLayout& layout = layout_ = kernels.layout;
         margin_ = 0;
         constant_ = 0.0;
         float widest = 0.0f;
@@ -52,7 +52,7 @@ public:
         const double step = double{widest} / most / most_factor;
         const float scale = static_cast<float>(1.0 / step);
         if (!std::isfinite(size) || !std::isfinite(scale) || !(scale > 0.0f)) return;
-        const double factors = static_cast<double>(fill(tables, slabs, step, most, most_factor));
+        const double factors = static_cast<double>(fill(kernels, tables, slabs, step, most, most_factor));
         // Half a step, and what the roundings of a digit add to it: four times 2^-24 of the steps at most.
         double error = factors * (0.5 + 4.0 * most * 0x1p-24) * step;
         const double additions = 132.0 + static_cast<double>(n_bytes / score_block);
@@ -119,7 +119,8 @@ private:
     }
 
     // Returns the sum of all factors.
-    std::int64_t fill(const Tables& tables, const std::vector<Slab>& slabs, double step, int most, int most_factor) {
+    std::int64_t fill(const ScoreKernels& kernels, const Tables& tables, const std::vector<Slab>& slabs, double step,
+                      int most, int most_factor) {
         first_.clear();
         std::size_t total = 0;
         for (const Slab& slab : slabs) {
@@ -131,7 +132,6 @@ private:
         std::int64_t all_factors = 0;
         start_ = align_64(digits_);
         const float* entry = tables.at(0);
-        const int mask = (1 << layout_.bits) - 1;
         for (std::size_t s = 0; s < slabs.size(); ++s)
             for (std::size_t j = 0; j < slabs[s].bytes; ++j)
                 for (std::size_t half = 0; half < 2; ++half, entry += 16) {
@@ -141,14 +141,9 @@ private:
                     const float scale = static_cast<float>(1.0 / (factor * step));
                     factors_[factor_at(s, j, half)] = static_cast<std::int8_t>(factor);
                     all_factors += factor;
-                    int steps[16];
-                    for (int p = 0; p < 16; ++p)
-                        steps[p] = static_cast<int>(std::min((entry[p] - low) * scale + 0.5f, last));
-                    std::uint8_t* first = start_ + first_[s] + layout_.place(j, half, 0, n_);
-                    for (int p = 0; p < 16; ++p) first[p] = static_cast<std::uint8_t>(steps[p] & mask);
-                    if (n_ == 1) continue;
-                    std::uint8_t* second = start_ + first_[s] + layout_.place(j, half, 1, n_);
-                    for (int p = 0; p < 16; ++p) second[p] = static_cast<std::uint8_t>(steps[p] >> layout_.bits);
+                    std::uint8_t* at = start_ + first_[s];
+                    kernels.digits(entry, low, scale, last, layout_.bits, at + layout_.place(j, half, 0, n_),
+                                   n_ == 1 ? nullptr : at + layout_.place(j, half, 1, n_));
                 }
         return all_factors;
     }

@@ -32,6 +32,19 @@ void tables(const float* weights, size_t n_groups, float* out) {
     }
 }
 
+// Plain loops of a fixed length: compilers make vectors of them.
+void digits(const float* sums, float least, float scale, float most, int bits, uint8_t* first, uint8_t* second) {
+    std::int32_t steps[16];
+    for (int p = 0; p < 16; ++p) {
+        const float step = (sums[p] - least) * scale + 0.5f;
+        steps[p] = static_cast<std::int32_t>(step < most ? step : most);
+    }
+    const std::int32_t mask = (1 << bits) - 1;
+    for (int p = 0; p < 16; ++p) first[p] = static_cast<uint8_t>(steps[p] & mask);
+    if (second == nullptr) return;
+    for (int p = 0; p < 16; ++p) second[p] = static_cast<uint8_t>(steps[p] >> bits);
+}
+
 inline void look_up_row(const uint8_t* row, size_t n_bytes, const float* tables, float* partial) {
     float sum = *partial;
     for (size_t j = 0; j < n_bytes; ++j, tables += floats_per_byte) {
@@ -236,9 +249,10 @@ void pack(const uint8_t* rows, size_t row_stride, size_t n_rows, size_t n_bytes,
 
 extern const ScoreKernels score_kernels;
 #if defined(BILSH_BYTE_LANES) || defined(__AVX512VBMI__)
-const ScoreKernels score_kernels = {tables, look_up, lanes, digit_layout, pack, add_packed_digits, add_digits_of_rows};
+const ScoreKernels score_kernels = {
+    tables, look_up, digits, lanes, digit_layout, pack, add_packed_digits, add_digits_of_rows};
 #else
-const ScoreKernels score_kernels = {tables, look_up, 0, {1, 6, false}, nullptr, nullptr, nullptr};
+const ScoreKernels score_kernels = {tables, look_up, digits, 0, {1, 6, false}, nullptr, nullptr, nullptr};
 #endif
 
 }  // namespace bilsh::BILSH_LEVEL

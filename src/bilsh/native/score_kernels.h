@@ -48,6 +48,11 @@ struct ScoreKernels {
     void (*look_up)(const std::uint8_t* const* rows, std::size_t n_rows, std::size_t n_bytes, const float* tables,
                     float* partial);
 
+    // The digits of a half byte's 16 sums: round((sum - least) * scale), at most `most`, the lower `bits` of it in
+    // first, the rest in second, which may be null.
+    void (*digits)(const float* sums, float least, float scale, float most, int bits, std::uint8_t* first,
+                   std::uint8_t* second);
+
     // `lanes` rows lie side by side in half bytes, two bytes for each; 0 where there are no look-ups of bytes. n_rows
     // is a multiple of it. Codes are padded to whole units of the layout.
     std::size_t lanes;

@@ -30,7 +30,7 @@ public:
         parallel_for(n, n_jobs, [&](std::size_t q, int) {
             tables_[q].build(kernels_.scores, weights, start + q, n_bytes);
             if (worth)
-                digits_[q].build(tables_[q], kernels_.scores.layout, set.slabs,
+                digits_[q].build(kernels_.scores, tables_[q], set.slabs,
                                  static_cast<double>(k) / static_cast<double>(set.n));
         });
     }

@@ -2,6 +2,8 @@
 // same.
 #include "transform_kernels.h"
 
+#include "simd.h"
+
 namespace bilsh::BILSH_LEVEL {
 namespace {
 
@@ -37,11 +39,31 @@ bool read_headers(const uint8_t* rows, size_t stride, size_t n, const float* sca
     return (differs & 255) == 0;
 }
 
+// Without branches, which bits of codes would mislead. To bit l, alone in its lane, comes what moves it to the sign,
+// and the sign becomes a mask of the weight.
 void add_real_weights(const uint8_t* row, size_t n_bytes, const float* weights, float* lane) {
-    for (size_t j = 0; j < n_bytes; j += 2, weights += bit_lanes) {
-        const uint32_t word = load_word(row + j, n_bytes - j < 2 ? n_bytes - j : 2);
-        for (size_t l = 0; l < bit_lanes; ++l) lane[l] += word >> l & 1 ? weights[l] : 0.0f;
+    constexpr size_t vectors = bit_lanes / W;
+    static_assert(bit_lanes % W == 0, "lanes fill whole vectors");
+    Ints place[vectors], carry[vectors];
+    Vec sum[vectors];
+    for (size_t v = 0; v < vectors; ++v) {
+        uint32_t bit[W], missing[W];
+        for (size_t l = 0; l < W; ++l) {
+            bit[l] = 1u << (W * v + l);
+            missing[l] = 0x80000000u - bit[l];
+        }
+        place[v] = iload(bit);
+        carry[v] = iload(missing);
+        sum[v] = load(lane + W * v);
     }
+    for (size_t j = 0; j < n_bytes; j += 2, weights += bit_lanes) {
+        const Ints word = isplat(load_word(row + j, n_bytes - j < 2 ? n_bytes - j : 2));
+        for (size_t v = 0; v < vectors; ++v) {
+            const Ints mask = sar<31>(iadd(iand(word, place[v]), carry[v]));
+            sum[v] = add(sum[v], as_float(iand(as_ints(load(weights + W * v)), mask)));
+        }
+    }
+    for (size_t v = 0; v < vectors; ++v) store(lane + W * v, sum[v]);
 }
 
 void rank(const int32_t* sums, const float* scale, const float* add, size_t n, const Ranking& by, int32_t* keys) {

@@ -31,7 +31,7 @@ public:
         std::copy_n(own, n_bits, weights.begin() + 8 * header_bytes);
         const float none = 0.0f;
         tables.build(kernels, {weights.data(), &none, 1, weights.size()}, 0, plan.bytes());
-        digits_.build(tables, kernels.layout, parts, share);
+        digits_.build(kernels, tables, parts, share);
         const std::size_t at = query * from.n_centres + centre;
         double sum = std::fabs(double{from.bias[at]});
         for (std::size_t r = 0; r < n_bits; ++r) sum += std::fabs(double{own[r]});

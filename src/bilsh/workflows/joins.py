@@ -138,7 +138,10 @@ def duplicates(
     jobs : int
     progress : callable (what, done, total), optional
     """
-    require_hamming(store.coder, "There are no radii in bits for them.")
+    require_hamming(
+        store.coder,
+        "There are no radii in bits for them: write distances by `bilsh graph`, or encode by `--method angle`.",
+    )
     if (radius is None) == (similarity is None):
         raise InvalidInputError("give either a radius in bits or a similarity.")
     if radius is None:
