@@ -69,7 +69,10 @@ def main(folder: Path) -> None:
         store.add_codes(np.packbits(values >= 0, axis=1))
         expected["foreign"] = told(store, values[:4])
     with bilsh.Store.create(folder / "learned", encoders["euclidean"]) as store:
-        store.add(X)
+        store.add(X[:150])
+        store.build_cells(6)
+        store.delete([5, 6])
+        store.add(X[150:])
         expected["learned"] = told(store, queries)
     (folder / "expected.json").write_text(json.dumps(expected) + "\n")
     for file in (*folder.glob("*/reserve"), *folder.glob("*/lock")):
