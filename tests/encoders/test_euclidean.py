@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import bilsh
-from bilsh.encoders import fitting
+from bilsh.encoders import fitting, hit_angles
 from bilsh.encoders.learning import DISTORTIONS, STEPS, allocate
 
 TRANSFORMS = ("klt", "pca")
@@ -297,5 +297,7 @@ def test_the_quantisers_are_the_best_uniform_ones():
 def test_angles_of_errors_do_not_depend_on_how_many_hits_are_looked_at_together(digits, monkeypatch):
     encoder = bilsh.EuclideanEncoder(16, transform="klt", centres=4, random_state=0)
     together = encoder.fit(digits[:400]).coder_.angles.to_array()
-    monkeypatch.setattr(fitting, "BLOCK", 3 * 64 * fitting.HITS)  # three queries; the last block has fewer
+    monkeypatch.setattr(
+        hit_angles, "BLOCK", 3 * 64 * hit_angles.HITS
+    )  # three queries; the last block has fewer
     np.testing.assert_allclose(encoder.fit(digits[:400]).coder_.angles.to_array(), together, rtol=1e-9)

@@ -63,3 +63,23 @@ def test_every_rank_is_covered_as_often_as_was_asked_for():
     # One hit alone is a first one.
     alone, together = (table.cosine_by_rank(distance[:, :k], 0.1) for k in (1, 10))
     np.testing.assert_array_equal(alone, together[:, :1])
+
+
+def test_a_table_that_holds_another_tells_the_wider_intervals_of_both():
+    rng = np.random.default_rng(1)
+    ratios = rng.uniform(1, 2, size=(400, 10))
+    one = AngleTable.of(ratios, np.clip(0.4 + 0.1 * rng.normal(size=ratios.shape), -1, 1), 4_000)
+    far = np.clip(0.3 + 0.2 * rng.normal(size=ratios.shape), -1, 1)
+    other = AngleTable.of(ratios - 0.5, far, 250)
+    both = one.holding(other)
+    asked = np.linspace(0.4, 2.2, 10)[None]
+    for probability in (0.005, 0.025, 0.1, 0.9, 0.975, 0.995):
+        found = both.cosine_by_rank(asked, probability)
+        for table in (one, other):
+            theirs = table.cosine_by_rank(asked, probability)
+            # Between the bins both are lines, of more pieces in the new one.
+            assert (found <= theirs + 0.03).all() if probability < 0.5 else (found >= theirs - 0.03).all()
+    np.testing.assert_allclose(both.cosine(one.ratios, 0.5), one.cosine(one.ratios, 0.5), rtol=1e-12)
+    assert both.n_items == 4_000
+    again = AngleTable.from_array(both.to_array(), 4_000, both.ranks)
+    np.testing.assert_array_equal(again.quantiles, both.quantiles)

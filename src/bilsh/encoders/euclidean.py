@@ -17,7 +17,8 @@ from bilsh.encoders.base import Encoder, seed_sequence
 from bilsh.encoders.coder import AngleCoder
 from bilsh.encoders.estimators import AngleEncoder
 from bilsh.encoders.euclidean_coder import EuclideanCoder
-from bilsh.encoders.fitting import Sample, fitted_transform, with_angles
+from bilsh.encoders.fitting import Sample, fitted_transform
+from bilsh.encoders.hit_angles import with_angles
 from bilsh.encoders.neighbourhood import sample_rows
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.projections.transform import HEADER_BYTES, MOST_CENTRES
@@ -144,15 +145,17 @@ class EuclideanEncoder(Encoder):
         norms = np.sqrt(np.square(sample.train, dtype=np.float64).sum(axis=1))
         names = getattr(self, "feature_names_in_", None)
         try:
-            learned = fitted_transform(sample, transform, centres, n_bytes, rng)
-            coder = EuclideanCoder.of(
-                learned,
-                tuple(int(size) for size in X.shape[1:]),
-                params=self._settings(),
-                feature_names=None if names is None else tuple(names),
-                unit_norm=bool(np.abs(norms - 1).max() < NORM_TOLERANCE),
+            coder, apart = (
+                EuclideanCoder.of(
+                    learned,
+                    tuple(int(size) for size in X.shape[1:]),
+                    params=self._settings(),
+                    feature_names=None if names is None else tuple(names),
+                    unit_norm=bool(np.abs(norms - 1).max() < NORM_TOLERANCE),
+                )
+                for learned in fitted_transform(sample, transform, centres, n_bytes, rng)
             )
-            self.coder_, self.copies_found_ = with_angles(coder, sample), None
+            self.coder_, self.copies_found_ = with_angles(coder, apart, sample), None
             if transform == centres == "auto" and copies.are_all_far(sample):
                 self._choose(self.coder_, X, sample, rng)
         except (_native.NonFiniteError, np.linalg.LinAlgError):

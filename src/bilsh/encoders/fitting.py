@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.encoders.learning import (
     STEPS,
     Allocation,
@@ -25,7 +24,6 @@ from bilsh.encoders.learning import (
 )
 from bilsh.projections.designs import near_square_factors
 from bilsh.projections.transform import HEADER_BYTES, LEVELS, TransformMap
-from bilsh.theory.error_angles import AngleTable, cosine_at
 from bilsh.types import Floats, Values
 
 MOST_ROTATED = 4096
@@ -51,10 +49,6 @@ SCALE_RANGE = 1e3
 SMALLEST = 1e-32
 """Width of a step where the data have no spread: far above the smallest float32."""
 K = 10
-HITS = 10
-"""Hits of each sampled query from which angles of errors are learned."""
-BLOCK = 2**24
-"""Numbers of such hits that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +248,10 @@ class Trial:
         chosen = best if found[best] >= found[0] + WORTH_IT else 0
         return cls(cells, seen, SHARES[chosen], found[chosen])
 
+    def map(self, shape: tuple[int, int] | None, n_bytes: int) -> TransformMap:
+        """Return what encodes so."""
+        return assembled(self.cells, self.seen, shape, self.share, n_bytes)
+
     def allows(self, n_centres: int, sample: Sample, shape: tuple[int, int] | None) -> bool:
         """Whether rows, memory and time allow so many centres, if each takes as much as those of this trial."""
         each = sum(cell.parameters for cell in self.cells) / len(self.cells)
@@ -264,17 +262,19 @@ class Trial:
 
 def fitted_transform(
     sample: Sample, transform: str, centres: int | str, n_bytes: int, rng: np.random.Generator
-) -> TransformMap:
+) -> tuple[TransformMap, TransformMap]:
     """Learn the code of so many bytes; what is "auto" is decided by recall on items apart from those learned from.
 
-    Many centres describe the very rows that they were learned from better than any others.
+    Many centres describe the very rows that they were learned from better than any others. So there is a second map,
+    like the first, that was learned from nothing but the rows of ``sample.apart()``; the same where it would be.
     """
     n_bits = 8 * (n_bytes - HEADER_BYTES)
     shape = chosen_shape(sample, transform, n_bits)
+    judge = sample.apart()
     if not isinstance(centres, str):
         best = Trial.of(sample, shape, centres, n_bits, rng)
-        return assembled(best.cells, best.seen, shape, best.share, n_bytes)
-    judge = sample.apart()
+        apart = best if judge is sample or centres == 1 else Trial.of(judge, shape, centres, n_bits, rng)
+        return best.map(shape, n_bytes), apart.map(shape, n_bytes)
     best = Trial.of(judge, shape, CENTRES[0], n_bits, rng)
     # More of them are not even tried where the last step was not worth it.
     for number in CENTRES[1:]:
@@ -284,9 +284,10 @@ def fitted_transform(
         if trial.recall < best.recall + WORTH_IT:
             break
         best = trial
+    apart = best
     if judge is not sample:
         best = Trial.of(sample, shape, len(best.cells), n_bits, rng)
-    return assembled(best.cells, best.seen, shape, best.share, n_bytes)
+    return best.map(shape, n_bytes), apart.map(shape, n_bytes)
 
 
 def assembled(
@@ -354,30 +355,3 @@ def steps_of_added(seen: Errors, share: float) -> tuple[float, float, bool]:
         found.append((float(np.float32(least)), step, off))
     absolute = found[1][2] < MUCH_FINER * found[0][2]
     return (*found[absolute][:2], absolute)
-
-
-def with_angles(coder: EuclideanCoder, sample: Sample) -> EuclideanCoder:
-    """Return the coder with what the sample's hits tell about angles of errors."""
-    # As many items as there are: the more of them, the nearer and the luckier are the hits.
-    every = sample.items if sample.items is sample.train else np.concatenate([sample.items, sample.train])
-    codes = coder.encode(every)
-    k = min(HITS, len(codes) // 5)
-    if k < 1:
-        return coder
-    queries = np.ascontiguousarray(sample.queries)
-    ids = coder.compiled.top_k(queries, [codes], k)[0]
-    chosen = codes[ids.ravel()]
-    distance, true = np.empty((2, len(chosen)))
-    # Some queries at a time: all their hits in float64 would take more memory than the sample.
-    block = max(1, BLOCK // (k * sample.d))
-    for start in range(0, len(queries), block):
-        hits, asked = ids[start : start + block], queries[start : start + block, None].astype(np.float64)
-        here = slice(start * k, start * k + hits.size)
-        stand = coder.decode(chosen[here]).reshape(*hits.shape, -1)
-        distance[here] = np.sqrt(np.square(asked - stand).sum(axis=2)).ravel()
-        true[here] = np.sqrt(np.square(asked - every[hits]).sum(axis=2)).ravel()
-    error = coder.errors(chosen)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios, cosines = distance / error, cosine_at(distance, error, true)
-    table = AngleTable.of(ratios.reshape(ids.shape), cosines.reshape(ids.shape), len(codes))
-    return replace(coder, angles=table)

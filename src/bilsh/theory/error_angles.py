@@ -84,6 +84,21 @@ class AngleTable:
         found = [np.interp(x, row, LEVELS) for x, row in zip(cosines[good], at, strict=True)]
         return np.asarray(np.quantile(found, LEVELS))
 
+    def holding(self, other: AngleTable) -> Self:
+        """Return a table whose intervals hold those of both, whatever number of items the other one is of."""
+        below, above = LEVELS < 0.5, LEVELS > 0.5
+        at = np.unique(np.concatenate([self.ratios, other.ratios]))
+        own, theirs = (np.stack([table.cosine(at, p) for p in LEVELS], axis=1) for table in (self, other))
+
+        def wider(one: Floats, another: Floats) -> Floats:
+            outer = np.where(below, np.minimum(one, another), np.maximum(one, another))
+            return np.where(below | above, outer, one)
+
+        ranks = self.ranks
+        if ranks is not None and other.ranks is not None:
+            ranks = wider(ranks, other.ranks)
+        return replace(self, ratios=at, quantiles=wider(own, theirs), ranks=ranks)
+
     def tail(self, probability: float, n_items: int) -> float:
         """Which tail of the sampled hits stands for one of hits among so many items."""
         more = n_items / self.n_items if self.n_items else 1.0
