@@ -327,7 +327,12 @@ class CellSet:
         | None = None,
         alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
         | None = None,
-    ) -> None: ...
+        cached: int = 0,
+    ) -> None:
+        """
+        Where the first two stages of all rows take at most `cached` bytes, both are read at once.
+        """
+
     @property
     def living(self) -> int:
         """Number of living rows."""

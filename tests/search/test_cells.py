@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import bilsh
 from bilsh import _native
+from bilsh.search import cells as room
 from bilsh.search.cells import (
     CENTRE_BYTES,
     EVERYTHING,
@@ -53,7 +54,7 @@ def loop(query, codes, ids, living, cells, k, first, seeds, slope, share, slack)
             break
         read.append(cell)
         seen += range(cells.offsets[cell], cells.offsets[cell + 1])
-    heads = {row: distances(query[:64], codes[row, :64]) for row in seen if living[row]}
+    heads = {row: distances(query[:128], codes[row, :128]) for row in seen if living[row]}
     last = sorted(heads.values())[min(max(seeds, k), len(heads)) - 1]
     bound = sorted(distances(query, codes[row]) for row in heads if heads[row] <= last)[k - 1]
     front = far[read[-1]]
@@ -68,8 +69,10 @@ def loop(query, codes, ids, living, cells, k, first, seeds, slope, share, slack)
 
 
 @pytest.mark.parametrize("level", _native.levels())
-@pytest.mark.parametrize("n_bytes", [5, 64, 80, 300])
-def test_what_a_query_reads_and_finds(level, n_bytes):
+@pytest.mark.parametrize("n_bytes", [5, 64, 80, 128, 300, 512])
+@pytest.mark.parametrize("cached", [0, room.CACHED])
+def test_what_a_query_reads_and_finds(cached, n_bytes, level, monkeypatch):
+    monkeypatch.setattr(room, "CACHED", cached)
     _native.force_level(level)
     try:
         rng = np.random.default_rng(n_bytes)
@@ -111,16 +114,18 @@ def test_what_a_query_reads_and_finds(level, n_bytes):
         _native.force_level("auto")
 
 
-def test_queries_that_share_cells_may_read_more_than_they_hold():
+@pytest.mark.parametrize("cached", [0, room.CACHED])
+def test_queries_that_share_cells_may_read_more_than_they_hold(cached, monkeypatch):
+    monkeypatch.setattr(room, "CACHED", cached)
     # No row can be left by its first bits, so tens of thousands would wait for their turn; and 300 queries are more
     # than share cells at a time.
     rng = np.random.default_rng(0)
-    codes = rng.integers(0, 256, (80_000, 80), dtype=np.uint8)
-    queries = rng.integers(0, 256, (300, 80), dtype=np.uint8)
+    codes = rng.integers(0, 256, (80_000, 160), dtype=np.uint8)
+    queries = rng.integers(0, 256, (300, 160), dtype=np.uint8)
     cells = Cells(np.ascontiguousarray(codes[::4000]), np.arange(0, 84_000, 4000))
     slabs = slabs_of(codes)
     rows = cells.of(slabs, None)
-    limits = prefix_limits(640, rows.prefixes, 0.2)
+    limits = prefix_limits(1280, rows.prefixes, 0.2)
     found = rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, limits)
     assert (found[2][:, 2] == len(cells)).all()
     true = _native.hamming_top_k(queries, slabs, 10, None, None, 1)[0]
@@ -128,7 +133,7 @@ def test_queries_that_share_cells_may_read_more_than_they_hold():
     for q in (0, 255, 256, 299):
         alone = rows.top_k(queries[q : q + 1], 10, 100, 20, 1, 0.8, EVERYTHING, limits)
         assert alone[0].tolist() == found[0][q : q + 1].tolist()
-    exact = prefix_limits(640, rows.prefixes, EXACT)
+    exact = prefix_limits(1280, rows.prefixes, EXACT)
     assert rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, exact)[0].tolist() == true.tolist()
 
 
@@ -144,10 +149,14 @@ def test_more_cells_are_read_where_the_first_hold_too_few():
 
 @pytest.mark.parametrize("n_bytes", [1, 64, 65, 200, 512, 3000])
 def test_prefixes_double(n_bytes):
+    """The first 512 bits are read with the next where a cache holds both."""
     codes = clustered(4, n_bytes, 0)
-    prefixes = Cells(codes[:1], np.array([0, 4])).of(slabs_of(codes), None).prefixes
-    assert all(end == 512 * 2**number for number, end in enumerate(prefixes))
-    assert not prefixes or 8 * n_bytes / 2 <= prefixes[-1] < 8 * n_bytes
+    cells = Cells(codes[:1], np.array([0, 4]))
+    for cached, first in ((4 * 128, 1024), (4 * 64, 512)):
+        prefixes = _native.CellSet(slabs_of(codes), cells.offsets, cells.centres, None, None, cached).prefixes
+        assert all(end == first * 2**number for number, end in enumerate(prefixes))
+        assert 8 * n_bytes / 2 <= (prefixes or (first,))[-1]
+        assert not prefixes or prefixes[-1] < 8 * n_bytes
 
 
 @pytest.mark.parametrize(

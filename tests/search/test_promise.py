@@ -145,6 +145,7 @@ def two_slabs(n, seed):
 def test_what_prefixes_lose_is_missed(share, monkeypatch):
     """A neighbour is lost where its first bits differ more than the limit beside the k-th distance allows."""
     monkeypatch.setattr(room, "BY_PREFIXES", share)
+    monkeypatch.setattr("bilsh.search.cells.CACHED", 0)
     slabs = two_slabs(1500, 0)
     codes = np.hstack(slabs)
     trial = try_items(slabs, None, np.arange(1500), n_neighbours=20)

@@ -14,7 +14,7 @@ using Visited =
 // own.
 class CellSet {
 public:
-    CellSet(Slabs slabs, Offsets offsets, Codes centres, Ids ids, Bitmap alive)
+    CellSet(Slabs slabs, Offsets offsets, Codes centres, Ids ids, Bitmap alive, std::size_t cached)
         : slabs_(std::move(slabs)),
           offsets_(std::move(offsets)),
           centres_(std::move(centres)),
@@ -23,7 +23,7 @@ public:
         for (const Codes& slab : slabs_) bytes_ += slab.shape(1);
         set_ = code_set(slabs_, bytes_, ids_, alive_);
         living_ = set_.count_alive();
-        stages_ = bilsh::stages_of(set_);
+        stages_ = bilsh::stages_of(set_, cached);
         require(offsets_.shape(0) >= 2, "offsets must have one entry more than there are cells, at least 2");
         const std::size_t n = offsets_.shape(0) - 1;
         const std::int64_t* at = offsets_.data();
@@ -43,10 +43,10 @@ public:
 
     std::size_t living() const { return living_; }
 
-    // Bits that are read before each stage but the first.
+    // Bits that are read before rows are left.
     nb::tuple prefixes() const {
         nb::list bits;
-        for (std::size_t stage = 1; stage < stages_.size(); ++stage) bits.append(8 * stages_[stage].offset);
+        for (std::size_t i = stages_.together; i < stages_.later.size(); ++i) bits.append(8 * stages_.later[i].offset);
         return nb::tuple(bits);
     }
 
@@ -55,8 +55,9 @@ public:
         const bilsh::Queries asked = queries_of(queries);
         require(asked.bytes == bytes_,
                 "queries must be as long as codes, " + text(bytes_) + " bytes; got " + text(asked.bytes));
-        require(limits.shape(0) + 1 == stages_.size() && (limits.shape(1) > 0 || stages_.size() == 1),
-                "limits must have a row for every prefix, " + text(stages_.size() - 1) +
+        const std::size_t prefixes = stages_.n_prefixes();
+        require(limits.shape(0) == prefixes && (limits.shape(1) > 0 || prefixes == 0),
+                "limits must have a row for every prefix, " + text(prefixes) +
                     ", and a column for every distance; got shape (" + text(limits.shape(0)) + ", " +
                     text(limits.shape(1)) + ")");
         require(slope >= 0, "slope must be at least 0");
@@ -91,7 +92,7 @@ private:
     Bitmap alive_;
     std::size_t bytes_ = 0, living_ = 0;
     bilsh::CodeSet set_;
-    std::vector<bilsh::Stage> stages_;
+    bilsh::Stages stages_;
     std::vector<std::uint32_t> rows_alive_;  // of each cell, where some are not
 };
 
@@ -126,9 +127,10 @@ Out<std::uint8_t, 2> majority(const Codes& codes, const In<std::int32_t, 1>& cel
 
 void bind_cells(nb::module_& m) {
     nb::class_<CellSet>(m, "CellSet", "Codes in the order of their cells.")
-        .def(nb::init<Slabs, Offsets, Codes, Ids, Bitmap>(), nb::arg("slabs").noconvert(),
+        .def(nb::init<Slabs, Offsets, Codes, Ids, Bitmap, std::size_t>(), nb::arg("slabs").noconvert(),
              nb::arg("offsets").noconvert(), nb::arg("centres").noconvert(), nb::arg("ids").noconvert() = nb::none(),
-             nb::arg("alive").noconvert() = nb::none())
+             nb::arg("alive").noconvert() = nb::none(), nb::arg("cached") = 0,
+             "Where the first two stages of all rows take at most `cached` bytes, both are read at once.")
         .def_prop_ro("living", &CellSet::living, "Number of living rows.")
         .def_prop_ro("prefixes", &CellSet::prefixes, nb::sig("def prefixes(self) -> tuple[int, ...]"),
                      "Bits after which rows are left, for each but the last time that more is read.")

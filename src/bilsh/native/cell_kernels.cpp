@@ -2,10 +2,10 @@
 // compiler turns it into vectors.
 #include "cell_kernels.h"
 
+#include <algorithm>
+
 #if defined(__AVX512VPOPCNTDQ__)
 #    include <immintrin.h>
-
-#    include "sums_avx512.h"
 #endif
 
 namespace bilsh::BILSH_LEVEL {
@@ -14,6 +14,7 @@ namespace {
 using std::int32_t;
 using std::size_t;
 using std::uint32_t;
+using std::uint64_t;
 using std::uint8_t;
 
 int32_t smallest(const int32_t* values, size_t n) {
@@ -21,6 +22,10 @@ int32_t smallest(const int32_t* values, size_t n) {
     for (size_t i = 0; i < n; ++i) least = values[i] < least ? values[i] : least;
     return least;
 }
+
+struct Bracket {
+    int32_t low, most;
+};
 
 #if defined(__AVX512VPOPCNTDQ__)
 // The lanes of the last register that count.
@@ -57,45 +62,97 @@ size_t within(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
     return found;
 }
 
-size_t near(const uint8_t* rows, size_t n_rows, const uint8_t* query, int32_t limit, uint32_t first, uint32_t* numbers,
-            int32_t* distances) {
-    constexpr size_t ahead = 64;  // rows that memory is asked for beforehand
-    const __m512i code = _mm512_loadu_si512(query), bound = _mm512_set1_epi32(limit);
-    __m512i number = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-                                      _mm512_set1_epi32(static_cast<int32_t>(first)));
-    const auto differing = [&](size_t row) __attribute__((always_inline)) {
-        return _mm512_popcnt_epi64(_mm512_xor_si512(code, _mm512_loadu_si512(rows + 64 * row)));
-    };
+size_t keep(uint32_t* rows, int32_t* values, size_t n, int32_t limit) {
+    const __m512i bound = _mm512_set1_epi32(limit);
     size_t found = 0;
-    const auto take = [&](__m512i sums, __mmask16 here) __attribute__((always_inline)) {
-        const __mmask16 close = _mm512_mask_cmple_epi32_mask(here, sums, bound);
-        _mm512_storeu_si512(numbers + found, _mm512_maskz_compress_epi32(close, number));
-        _mm512_storeu_si512(distances + found, _mm512_maskz_compress_epi32(close, sums));
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 here = n - i >= 16 ? 0xffff : lanes_of(n - i);
+        const __m512i value = _mm512_maskz_loadu_epi32(here, values + i),
+                      row = _mm512_maskz_loadu_epi32(here, rows + i);
+        const __mmask16 close = _mm512_mask_cmple_epi32_mask(here, value, bound);
+        _mm512_storeu_si512(rows + found, _mm512_maskz_compress_epi32(close, row));
+        _mm512_storeu_si512(values + found, _mm512_maskz_compress_epi32(close, value));
         found += static_cast<size_t>(__builtin_popcount(close));
-        number = _mm512_add_epi32(number, _mm512_set1_epi32(16));
-    };
-    size_t r = 0;
-    __m512i count[8], more[8];
-    for (; r + 16 <= n_rows; r += 16) {
-        if (r + ahead < n_rows)
-            for (size_t i = 0; i < 16; ++i) __builtin_prefetch(rows + 64 * (r + ahead + i), 0, 2);
-        for (size_t i = 0; i < 8; ++i) {
-            count[i] = differing(r + i);
-            more[i] = differing(r + 8 + i);
-        }
-        take(sum_sixteen(count, more), 0xffff);
-    }
-    if (r == n_rows) return found;
-    // The last row stands for those that are not there.
-    const auto at = [&](size_t row) { return row < n_rows ? row : n_rows - 1; };
-    for (size_t i = 0; i < 8; ++i) count[i] = differing(at(r + i));
-    if (r + 8 >= n_rows) {
-        take(_mm512_castsi256_si512(sum_eight(count)), lanes_of(n_rows - r));
-    } else {
-        for (size_t i = 0; i < 8; ++i) more[i] = differing(at(r + 8 + i));
-        take(sum_sixteen(count, more), lanes_of(n_rows - r));
     }
     return found;
+}
+
+// The smallest value, and one that so many are not above: every lane has a value that is not above its smallest.
+inline Bracket bracket(const int32_t* values, size_t n, size_t wanted, int32_t most) {
+    __m512i least[2] = {_mm512_set1_epi32(INT32_MAX), _mm512_set1_epi32(INT32_MAX)};
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 here = n - i >= 16 ? 0xffff : lanes_of(n - i);
+        __m512i& mine = least[i / 16 % 2];
+        mine = _mm512_mask_min_epi32(mine, here, mine, _mm512_maskz_loadu_epi32(here, values + i));
+    }
+    const int32_t low = _mm512_reduce_min_epi32(_mm512_min_epi32(least[0], least[1]));
+    if (wanted <= 16) most = std::min(most, _mm512_reduce_max_epi32(_mm512_min_epi32(least[0], least[1])));
+    if (wanted <= 32) most = std::min(most, _mm512_reduce_max_epi32(_mm512_max_epi32(least[0], least[1])));
+    return {low, most};
+}
+
+// Lane i gets the sum of all lanes of register i.
+inline __m512i sum_lanes(const __m512i (&x)[4]) {
+    const auto halve = [](__m512i a, __m512i b) __attribute__((always_inline)) {
+        return _mm512_add_epi32(_mm512_shuffle_i64x2(a, b, 0x88), _mm512_shuffle_i64x2(a, b, 0xdd));
+    };
+    return halve(halve(x[0], x[1]), halve(x[2], x[3]));
+}
+
+template <bool two>
+inline size_t near_rows(const uint8_t* rows, const uint8_t* more, size_t more_stride, size_t n_rows,
+                        const uint8_t* query, int32_t limit, uint32_t first, uint32_t* numbers, int32_t* distances,
+                        RowsAhead& ahead) {
+    RowsAhead next = ahead;  // in registers
+    const __m512i code = _mm512_loadu_si512(query), rest = two ? _mm512_loadu_si512(query + 64) : code,
+                  bound = _mm512_set1_epi32(limit);
+    __m512i number = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                                      _mm512_set1_epi32(static_cast<int32_t>(first)));
+    const auto differing = [&](const uint8_t* a, const uint8_t* b) __attribute__((always_inline)) {
+        const __m512i sum = _mm512_popcnt_epi32(_mm512_xor_si512(code, _mm512_loadu_si512(a)));
+        if (!two) return sum;
+        return _mm512_add_epi32(sum, _mm512_popcnt_epi32(_mm512_xor_si512(rest, _mm512_loadu_si512(b))));
+    };
+    // The sums of four rows, those of a quarter of their bits in each lane: a row and the three that lie so far behind.
+    const auto four = [&](const uint8_t* a, const uint8_t* b, size_t one, size_t two_more,
+                          size_t three) __attribute__((always_inline)) {
+        const __m512i bytes =
+            _mm512_packus_epi16(_mm512_packus_epi32(differing(a, b), differing(a + 64 * one, b + more_stride * one)),
+                                _mm512_packus_epi32(differing(a + 64 * two_more, b + more_stride * two_more),
+                                                    differing(a + 64 * three, b + more_stride * three)));
+        return _mm512_dpbusd_epi32(_mm512_setzero_si512(), bytes, _mm512_set1_epi8(1));
+    };
+    size_t found = 0;
+    for (size_t left = n_rows;; left -= 16) {
+        next.ask();
+        __m512i sums[4] = {};
+        if (left >= 16) {
+#    pragma GCC unroll 4
+            for (size_t i = 0; i < 4; ++i, rows += 4 * 64, more += 4 * more_stride) sums[i] = four(rows, more, 1, 2, 3);
+        } else {  // the last row stands for those that are not there
+            for (size_t i = 0; 4 * i < left; ++i, rows += 4 * 64, more += 4 * more_stride) {
+                const size_t last = left - 4 * i - 1;
+                sums[i] =
+                    four(rows, more, std::min<size_t>(1, last), std::min<size_t>(2, last), std::min<size_t>(3, last));
+            }
+        }
+        const __m512i sum = sum_lanes(sums);
+        const __mmask16 close =
+            _mm512_mask_cmple_epi32_mask(static_cast<__mmask16>(left >= 16 ? 0xffff : (1u << left) - 1), sum, bound);
+        _mm512_storeu_si512(numbers + found, _mm512_maskz_compress_epi32(close, number));
+        _mm512_storeu_si512(distances + found, _mm512_maskz_compress_epi32(close, sum));
+        found += static_cast<size_t>(__builtin_popcount(close));
+        number = _mm512_add_epi32(number, _mm512_set1_epi32(16));
+        if (left <= 16) break;
+    }
+    ahead = next;
+    return found;
+}
+
+size_t near(const uint8_t* rows, const uint8_t* more, size_t more_stride, size_t n_rows, const uint8_t* query,
+            int32_t limit, uint32_t first, uint32_t* numbers, int32_t* distances, RowsAhead& next) {
+    return (more ? near_rows<true> : near_rows<false>)(rows, more, more_stride, n_rows, query, limit, first, numbers,
+                                                       distances, next);
 }
 #else
 size_t count_within(const int32_t* values, size_t n, int32_t limit) {
@@ -113,22 +170,45 @@ size_t within(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
     return found;
 }
 
+size_t keep(uint32_t* rows, int32_t* values, size_t n, int32_t limit) {
+    size_t found = 0;
+    for (size_t i = 0; i < n; ++i) {
+        const int32_t value = values[i];
+        rows[found] = rows[i];
+        values[found] = value;
+        found += value <= limit;
+    }
+    return found;
+}
+
+Bracket bracket(const int32_t* values, size_t n, size_t, int32_t most) { return {smallest(values, n), most}; }
+
 constexpr decltype(CellKernels::near) near = nullptr;
 #endif
 
 // Halving asks for all values again and again, but nothing has to be foreseen.
 int32_t smallest_within(const int32_t* values, size_t n, size_t wanted, int32_t most) {
-    int32_t low = -1;  // too few
-    while (most - low > 1) {
+    if (n < wanted) return most;
+    const Bracket found = bracket(values, n, wanted, most);
+    int32_t low = found.low - 1;  // too few
+    for (most = found.most; most - low > 1;) {
         const int32_t middle = low + (most - low) / 2;
         (count_within(values, n, middle) < wanted ? low : most) = middle;
     }
     return most;
 }
 
+void ranks(const uint64_t* keys, size_t n, uint32_t* out) {
+    for (size_t i = 0; i < n; ++i) {
+        uint64_t rank = 0;
+        for (size_t j = 0; j < n; ++j) rank += keys[j] < keys[i];
+        out[i] = static_cast<uint32_t>(rank);
+    }
+}
+
 }  // namespace
 
 extern const CellKernels cell_kernels;
-const CellKernels cell_kernels = {smallest, smallest_within, within, near};
+const CellKernels cell_kernels = {smallest, smallest_within, within, keep, ranks, near};
 
 }  // namespace bilsh::BILSH_LEVEL

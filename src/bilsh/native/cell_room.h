@@ -31,13 +31,16 @@ struct Picked {
         rows[n] = row;
         sums[n++] = sum;
     }
-    // Only those at some ascending places stay.
-    void keep(const std::uint32_t* places, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) {
-            rows[i] = rows[places[i]];
-            sums[i] = sums[places[i]];
-        }
-        n = count;
+    // Only those within a limit stay.
+    void keep(std::int32_t limit, const CellKernels& kernels) {
+        make_room(few);
+        n = kernels.keep(rows.data(), sums.data(), n, limit);
+    }
+    void add(const Picked& more) {
+        make_room(more.n + few);
+        std::copy_n(more.rows.data(), more.n, rows.data() + n);
+        std::copy_n(more.sums.data(), more.n, sums.data() + n);
+        n += more.n;
     }
 };
 
@@ -51,22 +54,11 @@ public:
         rows_.n = 0;
     }
     void add(const Picked& counted, const CellKernels& kernels) {
-        rows_.make_room(counted.n);
-        const std::size_t before = rows_.n;
-        for (std::size_t i = 0; i < counted.n; ++i) {
-            rows_.rows[rows_.n] = counted.rows[i];
-            rows_.sums[rows_.n] = counted.sums[i];
-            rows_.n += counted.sums[i] <= worst_;
-        }
-        if (rows_.n < k_ || rows_.n == before) return;
+        if (counted.n == 0) return;
+        rows_.add(counted);
+        if (rows_.n < k_) return;
         worst_ = kernels.smallest_within(rows_.sums.data(), rows_.n, k_, std::min(worst_, most_));
-        std::size_t left = 0;
-        for (std::size_t i = 0; i < rows_.n; ++i) {
-            rows_.rows[left] = rows_.rows[i];
-            rows_.sums[left] = rows_.sums[i];
-            left += rows_.sums[left] <= worst_;
-        }
-        rows_.n = left;
+        rows_.keep(worst_, kernels);
     }
     bool full() const { return rows_.n >= k_; }
     std::int32_t worst() const { return worst_; }  // farthest where there are fewer than k
@@ -89,8 +81,12 @@ struct Way {
     Round round = Round::seeds;
     std::size_t query = 0, stage = 0, seeds = 0;
     const std::int32_t* far = nullptr;  // distances to all centres
-    std::vector<std::uint64_t> met;     // cells: distance and number in one word
+    std::int32_t least = 0, limit = 0;  // the smallest of them, and how far it has looked for cells
+    std::vector<std::uint32_t> seen;    // cells within the limit
     std::size_t living = 0;             // rows of these
+    std::vector<std::uint32_t> met;     // the nearest cells
+    std::uint64_t last = 0;             // of these, by distance and number in one word
+    std::size_t before = 0;             // living rows of these
     std::vector<std::uint32_t> others;  // cells
     std::size_t read = 0;               // how many of the others
     Picked picked, waiting;             // rows that are counted, and those that may be later
@@ -99,22 +95,28 @@ struct Way {
 };
 
 // What was found, by (distance, id). A few are put where they belong by comparing all with all: nothing to foresee.
-inline void write_best(const Picked& rows, const CodeSet& set, std::size_t k, std::vector<Hit>& hits, std::int64_t* ids,
-                       std::int32_t* distances) {
+inline void write_best(const Picked& rows, const CodeSet& set, std::size_t k, const CellKernels& kernels,
+                       std::vector<Hit>& hits, std::int64_t* ids, std::int32_t* distances) {
+    constexpr std::size_t many = 32;
+    std::uint64_t keys[many];
+    std::uint32_t places[many];
     hits.resize(rows.n);
-    for (std::size_t i = 0; i < rows.n; ++i) hits[i] = {rows.sums[i], set.id(rows.rows[i])};
-    if (rows.n > 32) std::sort(hits.begin(), hits.end());
+    bool short_ids = rows.n <= many;
     for (std::size_t i = 0; i < rows.n; ++i) {
-        const Hit hit = hits[i];
-        std::size_t place = i;
-        if (rows.n <= 32) {
-            place = 0;
-            for (const Hit& other : hits)
-                place += (other.distance < hit.distance) | ((other.distance == hit.distance) & (other.id < hit.id));
-        }
+        hits[i] = {rows.sums[i], set.id(rows.rows[i])};
+        const auto id = static_cast<std::uint64_t>(hits[i].id);
+        short_ids = short_ids && id >> 32 == 0;
+        if (short_ids) keys[i] = std::uint64_t{static_cast<std::uint32_t>(hits[i].distance)} << 32 | id;
+    }
+    if (short_ids)
+        kernels.ranks(keys, rows.n, places);
+    else
+        std::sort(hits.begin(), hits.end());
+    for (std::size_t i = 0; i < rows.n; ++i) {
+        const std::size_t place = short_ids ? places[i] : i;
         if (place >= k) continue;
-        ids[place] = hit.id;
-        distances[place] = hit.distance;
+        ids[place] = hits[i].id;
+        distances[place] = hits[i].distance;
     }
 }
 
@@ -124,7 +126,7 @@ void enlarge(std::vector<T>& room, std::size_t n) {
     if (room.size() < n) room.resize(2 * n);
 }
 
-// Which of some queries read each cell, beyond their nearest.
+// Which of some queries read each cell.
 class CellVisits {
 public:
     struct Cell {
@@ -133,14 +135,15 @@ public:
     };
 
     // Cells that are read at all, in the order of their numbers.
-    const std::vector<Cell>& gather(const Way* ways, std::size_t n, std::size_t n_cells) {
+    const std::vector<Cell>& gather(const Way* ways, std::size_t n, std::vector<std::uint32_t> Way::* chosen,
+                                    std::size_t n_cells) {
         ends_.assign(n_cells + 1, 0);
         for (std::size_t i = 0; i < n; ++i)
-            for (const std::uint32_t cell : ways[i].others) ++ends_[cell + 1];
+            for (const std::uint32_t cell : ways[i].*chosen) ++ends_[cell + 1];
         for (std::size_t cell = 0; cell < n_cells; ++cell) ends_[cell + 1] += ends_[cell];
         enlarge(queries_, ends_.back());
         for (std::size_t i = 0; i < n; ++i)
-            for (const std::uint32_t cell : ways[i].others) queries_[ends_[cell]++] = static_cast<std::uint32_t>(i);
+            for (const std::uint32_t cell : ways[i].*chosen) queries_[ends_[cell]++] = static_cast<std::uint32_t>(i);
         cells_.clear();
         const std::uint32_t* at = queries_.data();
         for (std::size_t cell = 0; cell < n_cells; ++cell) {
@@ -164,7 +167,8 @@ struct Room {
     std::vector<Way> ways;
     std::vector<std::int32_t> far;  // distances to centres
     std::vector<std::uint32_t> numbers, rows_at;
-    std::int32_t usual_way = 32;  // how much farther queries go than their nearest cells: where to look first
+    std::vector<std::uint64_t> places_of_cells;
+    std::int32_t usual_way = 48;  // how much farther queries go than to the nearest centre: where to look first
     CellVisits visits;
     std::vector<std::uint8_t> laid, packed;  // queries and centres as kernels want them
     std::vector<Hit> hits;

@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "cell_choice.h"
 #include "cell_room.h"
+#include "cell_rows.h"
 #include "kernels.h"
 #include "nearest.h"
 #include "row_block.h"
@@ -24,15 +25,13 @@ constexpr std::size_t most_kept = std::size_t{1} << 23;     // numbers that a th
 constexpr std::size_t side_by_side = 6;                     // queries on their way
 constexpr std::size_t together = 256;                       // queries that share cells
 constexpr std::size_t worth_sharing = 8;                    // queries
-constexpr std::size_t cells_ahead = 4;                      // that are asked for while one is read
-constexpr std::size_t most_ahead = 4096;                    // bytes of a cell that are asked for
 
 // Some queries, all of whose cells one thread reads. A few are on their way and take turns, a step each; what the next
 // step of a query wants of memory is asked for at the end of the one before, and comes while others take theirs.
 class Reader {
 public:
-    Reader(const Queries& queries, const CodeSet& set, const std::vector<Stage>& stages, const Cells& cells,
-           std::size_t k, const Stop& stop, const Limits& limits, Room& room)
+    Reader(const Queries& queries, const CodeSet& set, const Stages& stages, const Cells& cells, std::size_t k,
+           const Stop& stop, const Limits& limits, Room& room)
         : kernels_(bilsh::kernels()),
           queries_(queries),
           set_(set),
@@ -42,6 +41,8 @@ public:
           k_(k),
           stages_(stages),
           far_stride_(ceil_div(cells_.n, 16) * 16),
+          shares_(queries.n >= worth_sharing),
+          rows_(kernels_, queries_, set_, stages_, cells_),
           room_(room) {}
 
     Reading run(std::int64_t* ids, std::int32_t* distances, Visit* visits) {
@@ -53,20 +54,26 @@ public:
                 const std::size_t some = std::min(measured, n - way);
                 const auto start = std::chrono::steady_clock::now();
                 measure(first + way, some);
-                reading_.ranking += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+                ranking_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
                 for (std::size_t i = 0; i < some; ++i)
                     begin(room_.ways[way + i], first + way + i, align_64(room_.far) + i * far_stride_);
+                if (shares_) {
+                    for (std::size_t i = 0; i < some; ++i) find(room_.ways[way + i]);
+                    share(way, some, true);
+                }
                 take_turns(way, way + some, Way::Step::read);
             }
-            if (n >= worth_sharing) share(n);
+            if (shares_) share(0, n, false);
             take_turns(0, n, Way::Step::done);
             for (std::size_t way = 0; way < n; ++way) {
                 visits[first + way] = room_.ways[way].visit;
-                write_best(room_.ways[way].best.rows(), set_, k_, room_.hits, ids + (first + way) * k_,
+                write_best(room_.ways[way].best.rows(), set_, k_, kernels_.cells, room_.hits, ids + (first + way) * k_,
                            distances + (first + way) * k_);
             }
         }
-        return reading_;
+        Reading reading = rows_.reading();
+        reading.ranking = ranking_;
+        return reading;
     }
 
 private:
@@ -120,27 +127,45 @@ private:
             }
     }
 
-    // The other cells of some queries, cell by cell, so that memory brings each once.
-    void share(std::size_t n) {
-        const std::vector<CellVisits::Cell>& visited = room_.visits.gather(room_.ways.data(), n, cells_.n);
+    // The nearest cells of some queries, or the others, cell by cell, so that memory brings each once.
+    void share(std::size_t first, std::size_t n, bool nearest) {
+        const std::vector<CellVisits::Cell>& visited =
+            room_.visits.gather(room_.ways.data() + first, n, nearest ? &Way::met : &Way::others, cells_.n);
         for (std::size_t i = 0; i < visited.size(); ++i) {
             if (i % 64 == 0) poll();
-            if (i + cells_ahead < visited.size()) ask(visited[i + cells_ahead].number);
-            for (const std::uint32_t* by = visited[i].begin; by < visited[i].end; ++by) {
-                Way& way = room_.ways[*by];
+            const CellVisits::Cell& cell = visited[i];
+            const auto queries = static_cast<std::size_t>(cell.end - cell.begin);
+            RowsAhead next = i + 1 < visited.size() ? spread(rows_.ahead(visited[i + 1].number, nearest),
+                                                             queries * cells_.size(cell.number))
+                                                    : RowsAhead{};
+            for (const std::uint32_t* by = cell.begin; by < cell.end; ++by) {
+                Way& way = room_.ways[first + *by];
+                if (nearest) {
+                    rows_.read_all(way.query, cell.number, way.waiting, next);
+                    continue;
+                }
                 if (way.waiting.n >= most_waiting) {
                     go_on(way);
                     while (way.step != Way::Step::read) advance(way);
                 }
-                read(way, visited[i].number, limit_after(0, way));
+                rows_.read_near(way.query, cell.number, limit_after(rows_.counted_at_once(), way), way.waiting, next);
                 ++way.read;
             }
+            next.ask_all();
         }
+        rows_.settle();
+    }
+
+    // Some of them for every sixteen of so many rows that are compared meanwhile.
+    static RowsAhead spread(RowsAhead next, std::size_t rows) {
+        next.at_once = ceil_div(next.n, ceil_div(rows, 16) + 1);
+        return next;
     }
 
     void begin(Way& way, std::size_t query, const std::int32_t* far) {
         way.query = query;
         way.far = far;
+        way.met.clear();
         way.others.clear();
         way.read = way.picked.n = way.waiting.n = 0;
         way.best.begin(k_, static_cast<std::int32_t>(8 * queries_.bytes));
@@ -152,28 +177,32 @@ private:
         poll();
         const std::int32_t* far = way.far;
         const std::size_t wanted = std::max(stop_.first, k_);
-        std::size_t living = 0, n = 0;
-        std::uint32_t* numbers = room_.places(cells_.n);
-        std::int32_t limit = kernels_.cells.smallest(far, cells_.n) + 24;
-        for (std::int32_t step = 24;; limit = limit > farthest - step ? farthest : limit + step, step *= 2) {
-            n = kernels_.cells.within(far, cells_.n, limit, numbers);
+        way.least = kernels_.cells.smallest(far, cells_.n);
+        way.limit = way.least + room_.usual_way;
+        look_for_cells(way, [&] { return way.living < wanted; }, cells_, kernels_.cells, room_);
+        // A few of these are the nearest.
+        std::vector<std::uint64_t>& nearest = room_.places_of_cells;
+        std::size_t living = 0;
+        for (std::int32_t limit = way.least + 24;; limit += 24) {
+            nearest.clear();
             living = 0;
-            for (std::size_t i = 0; i < n; ++i) living += living_rows(numbers[i]);
-            if (living >= wanted || n == cells_.n) break;
+            for (const std::uint32_t cell : way.seen)
+                if (far[cell] <= limit) {
+                    nearest.push_back(place_of(far[cell], cell));
+                    living += cells_.living(cell);
+                }
+            if (living >= wanted || limit >= way.limit) break;
         }
-        way.met.resize(n);
-        for (std::size_t i = 0; i < n; ++i) way.met[i] = place_of(far[numbers[i]], numbers[i]);
-        std::sort(way.met.begin(), way.met.end());
-        std::size_t met = 0;
-        for (living = 0; met < n && living < wanted; ++met) {
-            const std::uint32_t cell = cell_at(way.met[met]);
-            living += living_rows(cell);
-            ask(cell);
+        std::sort(nearest.begin(), nearest.end());
+        way.before = 0;
+        for (std::size_t i = 0; i < nearest.size() && way.before < wanted; ++i) {
+            way.last = nearest[i];
+            way.met.push_back(cell_at(way.last));
+            way.before += cells_.living(way.met.back());
+            if (!shares_) rows_.ahead(way.met.back(), true).ask_all();
         }
-        way.met.resize(met);
-        way.living = living;
-        way.seeds = std::min(std::max(stop_.seeds, k_), living);
-        way.visit = {farthest, static_cast<std::int32_t>(way.met.back() >> 32), 0};
+        way.seeds = std::min(std::max(stop_.seeds, k_), way.before);
+        way.visit = {farthest, static_cast<std::int32_t>(way.last >> 32), 0};
         way.step = Way::Step::meet;
     }
 
@@ -192,66 +221,74 @@ private:
         }
     }
 
-    std::size_t size_of(std::size_t cell) const { return cells_.end(cell) - cells_.begin(cell); }
-    std::size_t living_rows(std::size_t cell) const { return cells_.living ? cells_.living[cell] : size_of(cell); }
-
     // The rows of the nearest cells wait. Those that look nearest are the seeds.
     void meet(Way& way) {
-        for (const std::uint64_t place : way.met) read(way, cell_at(place), farthest - 1);
-        if (way.seeds == 0) return choose(way);
+        RowsAhead nothing{};
+        if (!shares_)
+            for (const std::uint32_t cell : way.met) rows_.read_all(way.query, cell, way.waiting, nothing);
+        if (all_counted()) take_waiting(way);
+        if (all_counted() || way.seeds == 0) return choose(way);
         pick(way, kernels_.cells.smallest_within(way.waiting.sums.data(), way.waiting.n, way.seeds,
-                                                 static_cast<std::int32_t>(8 * set_.slabs[0].bytes)));
+                                                 static_cast<std::int32_t>(8 * rows_.bytes())));
         way.round = Way::Round::seeds;
         start(way);
     }
 
-    void count_rows(std::size_t n) {
-        reading_.rows += static_cast<std::int64_t>(n);
-        reading_.bytes += static_cast<std::int64_t>(n * stages_[0].bytes);
-    }
+    // Whether nothing is left to be counted of rows that wait.
+    bool all_counted() const { return rows_.counted() == stages_.later.size(); }
 
-    std::int32_t limit_after(std::size_t stage, const Way& way) const {
+    // How far rows may be once so many of the later stages are counted; of the nearest cells' rows, nothing is known.
+    std::int32_t limit_after(std::size_t counted, const Way& way) const {
         if (!way.best.full()) return farthest - 1;
-        return stage + 1 == stages_.size() ? way.best.worst() : limits_.at(stage, way.best.worst());
+        return counted == stages_.later.size() ? way.best.worst()
+                                               : limits_.at(counted - rows_.counted_at_once(), way.best.worst());
     }
 
-    // Those that were picked are counted from the second stage on.
+    void take_waiting(Way& way) {
+        way.best.add(way.waiting, kernels_.cells);
+        way.waiting.n = 0;
+    }
+
+    // Those that were picked are counted stage by stage.
     void start(Way& way) {
-        way.stage = 1;
+        way.stage = rows_.counted();
         way.step = Way::Step::count;
-        if (stages_.size() == 1 || way.picked.n == 0) count(way);
+        if (way.picked.n == 0) count(way);
     }
 
     // One stage of those that were picked; after the last one, what comes next.
     void count(Way& way) {
         Picked& picked = way.picked;
-        if (way.stage < stages_.size() && picked.n != 0) {
-            const Stage& part = stages_[way.stage];
+        if (way.stage < stages_.later.size() && picked.n != 0) {
+            const Stage& part = stages_.later[way.stage];
             kernels_.hamming.gather(part.data, part.stride, picked.rows.data(), picked.n,
                                     queries_.at(way.query) + part.offset, part.bytes, picked.sums.data());
-            reading_.bytes += static_cast<std::int64_t>(picked.n * part.bytes);
-            std::uint32_t* numbers = room_.places(picked.n);
-            picked.keep(numbers,
-                        kernels_.cells.within(picked.sums.data(), picked.n, limit_after(way.stage, way), numbers));
+            rows_.count_bytes(picked.n * part.bytes);
             ++way.stage;
-            if (way.stage < stages_.size() && picked.n != 0) {
-                for (std::size_t i = 0; i < picked.n; ++i) ask(way.stage, picked.rows[i]);
+            picked.keep(limit_after(way.stage, way), kernels_.cells);
+            if (way.stage < stages_.later.size() && picked.n != 0) {
+                for (std::size_t i = 0; i < picked.n; ++i) rows_.ask(way.stage, picked.rows[i]);
                 return;
             }
         }
         way.best.add(picked, kernels_.cells);
         picked.n = 0;
         if (way.round == Way::Round::seeds) return choose(way);
-        if (way.round == Way::Round::rest) {
-            way.step = way.read < way.others.size() ? Way::Step::read : Way::Step::done;
-            return;
-        }
+        if (way.round == Way::Round::rest) return pause(way);
         way.round = Way::Round::rest;
-        if (set_.ids)  // most of the best are found, and written soon
-            for (std::size_t i = 0; i < way.best.rows().n; ++i) __builtin_prefetch(set_.ids + way.best.rows().rows[i]);
-        pick(way, limit_after(0, way));
+        ask_ids(way);
+        pick(way, limit_after(rows_.counted(), way));
         way.waiting.n = 0;
         start(way);
+    }
+
+    // Nothing waits.
+    void pause(Way& way) { way.step = way.read < way.others.size() ? Way::Step::read : Way::Step::done; }
+
+    // Most of the best are found, and written soon.
+    void ask_ids(const Way& way) const {
+        if (!set_.ids) return;
+        for (std::size_t i = 0; i < way.best.rows().n; ++i) __builtin_prefetch(set_.ids + way.best.rows().rows[i]);
     }
 
     // Rows that wait and are within a limit.
@@ -263,7 +300,7 @@ private:
         for (std::size_t i = 0; i < n; ++i) {
             picked.put(waiting.rows[numbers[i]], waiting.sums[numbers[i]]);
             waiting.sums[numbers[i]] = farthest;
-            ask(1, waiting.rows[numbers[i]]);
+            rows_.ask(rows_.counted(), waiting.rows[numbers[i]]);
         }
     }
 
@@ -275,76 +312,37 @@ private:
         const auto goes_on = [&](std::int32_t distance, std::uint64_t before) {
             return std::int64_t{stop_.slope} * distance + octaves(before + first) <= reach;
         };
-        if (goes_on(way.visit.front, way.living))
-            go_on_to(
-                way, cells_, goes_on, [&](std::uint32_t cell) { return living_rows(cell); }, kernels_.cells, room_);
+        if (goes_on(way.visit.front, way.before)) go_on_to(way, goes_on, cells_, kernels_.cells, room_);
         way.visit.cells = static_cast<std::int32_t>(way.met.size() + way.others.size());
-        if (queries_.n < worth_sharing)
-            for (std::size_t i = 0; i < std::min(way.others.size(), cells_ahead); ++i) ask(way.others[i]);
+        if (!shares_ && !way.others.empty()) rows_.ahead(way.others[0], false).ask_all();
         way.step = Way::Step::read;
     }
 
     // Other cells, until many of their rows wait.
     void read(Way& way) {
-        const std::int32_t limit = limit_after(0, way);
         for (; way.read < way.others.size() && way.waiting.n < most_waiting; ++way.read) {
-            if (way.read + cells_ahead < way.others.size()) ask(way.others[way.read + cells_ahead]);
-            read(way, way.others[way.read], limit);
+            const std::size_t cell = way.others[way.read];
+            RowsAhead next = way.read + 1 < way.others.size()
+                                 ? spread(rows_.ahead(way.others[way.read + 1], false), cells_.size(cell))
+                                 : RowsAhead{};
+            rows_.read_near(way.query, cell, limit_after(rows_.counted_at_once(), way), way.waiting, next);
+            next.ask_all();
         }
         go_on(way);
     }
 
     // Of the rows that wait and may be near, the nearest go first: they bring the bound down.
     void go_on(Way& way) {
-        const std::int32_t limit = limit_after(0, way);
-        const bool alike = stages_.size() == 1 || !way.best.full();
-        pick(way, alike ? limit : limit * 4 / 5);
+        rows_.settle();
+        if (all_counted()) {
+            take_waiting(way);
+            ask_ids(way);
+            return pause(way);
+        }
+        const std::int32_t limit = limit_after(rows_.counted(), way);
+        pick(way, way.best.full() ? limit * 4 / 5 : limit);
         way.round = Way::Round::first;
         start(way);
-    }
-
-    // The rows of a cell; those within the limit wait.
-    void read(Way& way, std::size_t cell, std::int32_t limit) {
-        const Slab& slab = set_.slabs[0];
-        const std::size_t row = cells_.begin(cell), n = size_of(cell);
-        const std::uint8_t* data = slab.data + row * slab.bytes;
-        Picked& waiting = way.waiting;
-        waiting.make_room(n + few);
-        std::uint32_t* rows = waiting.rows.data() + waiting.n;
-        std::int32_t* sums = waiting.sums.data() + waiting.n;
-        std::size_t found;
-        if (kernels_.cells.near && slab.bytes == 64) {
-            found = kernels_.cells.near(data, n, queries_.at(way.query), limit, static_cast<std::uint32_t>(row), rows,
-                                        sums);
-        } else {
-            found = kernels_.hamming.near(data, slab.bytes, n, queries_.at(way.query), slab.bytes, limit, rows, sums);
-            for (std::size_t i = 0; i < found; ++i) rows[i] += static_cast<std::uint32_t>(row);
-        }
-        if (set_.alive) {
-            std::size_t living = 0;
-            for (std::size_t i = 0; i < found; ++i) {
-                rows[living] = rows[i];
-                sums[living] = sums[i];
-                living += set_.is_alive(rows[i]);
-            }
-            found = living;
-        }
-        waiting.n += found;
-        count_rows(n);
-    }
-
-    // Asks memory for what is compared soon: the rows of a cell, or what a stage wants of a row.
-    void ask(std::size_t cell) const {
-        const Slab& slab = set_.slabs[0];
-        const std::uint8_t* data = slab.data + cells_.begin(cell) * slab.bytes;
-        const std::size_t n = std::min(size_of(cell) * slab.bytes, most_ahead);
-        for (std::size_t j = 0; j < n; j += 64) __builtin_prefetch(data + j, 0, 2);
-    }
-    void ask(std::size_t stage, std::size_t row) const {
-        if (stage == stages_.size()) return;
-        const std::uint8_t* data = stages_[stage].data + row * stages_[stage].stride;
-        for (std::size_t j = 0; j < std::min<std::size_t>(stages_[stage].bytes, 256); j += 64)
-            __builtin_prefetch(data + j);
     }
 
     const Kernels& kernels_;
@@ -354,17 +352,19 @@ private:
     const Stop stop_;
     const Limits limits_;
     const std::size_t k_;
-    const std::vector<Stage>& stages_;
+    const Stages& stages_;
     const std::size_t far_stride_;  // distances to centres begin a cache line
-    Reading reading_;
+    const bool shares_;             // cells among queries
+    CellRows rows_;
+    double ranking_ = 0;
     Room& room_;
 };
 
 }  // namespace
 
-Reading cells_top_k(const Queries& queries, const CodeSet& set, const std::vector<Stage>& stages, const Cells& cells,
-                    std::size_t k, const Stop& stop, const Limits& limits, int n_jobs, std::int64_t* ids,
-                    std::int32_t* distances, Visit* visits) {
+Reading cells_top_k(const Queries& queries, const CodeSet& set, const Stages& stages, const Cells& cells, std::size_t k,
+                    const Stop& stop, const Limits& limits, int n_jobs, std::int64_t* ids, std::int32_t* distances,
+                    Visit* visits) {
     Reading all;
     if (k == 0 || queries.n == 0) return all;
     n_jobs = threads_for(20e3 * static_cast<double>(queries.n), n_jobs);  // a query takes about 20 microseconds

@@ -16,10 +16,12 @@ struct Cells {
     const std::int64_t* offsets;
     const std::uint8_t* centres;
     std::size_t bytes, n;
-    const std::uint32_t* living;  // rows of each cell that live; null: all
+    const std::uint32_t* alive;  // rows of each cell that live; null: all
 
     std::size_t begin(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell]); }
-    std::size_t end(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell + 1]); }
+    std::size_t size(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell + 1] - offsets[cell]); }
+    std::size_t living(std::size_t cell) const { return alive ? alive[cell] : size(cell); }
+    std::int32_t most_far() const { return static_cast<std::int32_t>(8 * bytes); }
 };
 
 // When a query has visited enough: at first the nearest cells, until they hold `first` living rows. The k-th distance
@@ -40,25 +42,36 @@ inline std::int64_t octaves(std::uint64_t number) {
     return 64 * std::int64_t{power} + static_cast<std::int64_t>(number << 6 >> power) - 64;
 }
 
-// Some bytes of every code, which are read for those rows that are still near after the bytes before: a slab, or a part
-// of it that is as long as all before.
+// Some bytes of every code: a slab, or a part of it that is as long as all before.
 struct Stage {
     const std::uint8_t* data;
     std::size_t stride, bytes, offset;  // the last: where they are in a code
 };
 
-inline std::vector<Stage> stages_of(const CodeSet& set) {
-    std::vector<Stage> stages;
-    std::size_t offset = 0;
-    for (const Slab& slab : set.slabs) {
-        std::size_t at = 0;
-        do {
-            const std::size_t bytes = offset == 0 ? slab.bytes : std::min(slab.bytes - at, offset);
-            stages.push_back({slab.data + at, slab.bytes, bytes, offset});
-            at += bytes;
-            offset += bytes;
-        } while (at < slab.bytes);
+// What is read of the rows of visited cells: the first slab of all of them; then, of rows that are still near after the
+// bytes before, as many again each time. Where so much of all rows fits into a cache, the second time is `together`
+// with the first: what is near by the first alone is fetched in more time than all the rest takes as it comes.
+struct Stages {
+    Stage first;
+    std::vector<Stage> later;
+    bool together;
+
+    // Prefixes after which rows are left.
+    std::size_t n_prefixes() const { return later.size() - together; }
+};
+
+// A cache holds so many bytes of all rows.
+inline Stages stages_of(const CodeSet& set, std::size_t cached) {
+    Stages stages{{set.slabs[0].data, set.slabs[0].bytes, set.slabs[0].bytes, 0}, {}, false};
+    std::size_t offset = set.slabs[0].bytes;
+    for (std::size_t s = 1; s < set.slabs.size(); ++s) {
+        const Slab& slab = set.slabs[s];
+        for (std::size_t at = 0, bytes; at < slab.bytes; at += bytes, offset += bytes) {
+            bytes = std::min(slab.bytes - at, offset);
+            stages.later.push_back({slab.data + at, slab.bytes, bytes, offset});
+        }
     }
+    if (!stages.later.empty()) stages.together = set.n <= cached / (stages.first.bytes + stages.later[0].bytes);
     return stages;
 }
 
@@ -76,9 +89,9 @@ struct Reading {
 // The k nearest of the rows that each query visits, stage by stage; k is at most the number of living rows, and more
 // cells are visited where they hold fewer. What is found depends on the query and the set only, not on n_jobs or other
 // queries.
-Reading cells_top_k(const Queries& queries, const CodeSet& set, const std::vector<Stage>& stages, const Cells& cells,
-                    std::size_t k, const Stop& stop, const Limits& limits, int n_jobs, std::int64_t* ids,
-                    std::int32_t* distances, Visit* visits);
+Reading cells_top_k(const Queries& queries, const CodeSet& set, const Stages& stages, const Cells& cells, std::size_t k,
+                    const Stop& stop, const Limits& limits, int n_jobs, std::int64_t* ids, std::int32_t* distances,
+                    Visit* visits);
 
 // The nearest centre of each code, of equals the first; there is one at least, and centres are as long as codes.
 void nearest_centres(const Queries& codes, const Queries& centres, int n_jobs, std::int32_t* out);

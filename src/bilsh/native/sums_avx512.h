@@ -23,10 +23,4 @@ static inline __m256i sum_eight(const __m512i (&count)[8]) {
     return _mm512_castsi512_si256(_mm512_shuffle_i64x2(both, both, 0x08));
 }
 
-// The sum of each of sixteen registers.
-static inline __m512i sum_sixteen(const __m512i (&first)[8], const __m512i (&second)[8]) {
-    const __m512i a = sum_halves(first), b = sum_halves(second);
-    return _mm512_add_epi32(_mm512_shuffle_i64x2(a, b, 0x88), _mm512_shuffle_i64x2(a, b, 0xdd));
-}
-
 }  // namespace bilsh::BILSH_LEVEL

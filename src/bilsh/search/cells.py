@@ -46,6 +46,10 @@ HALF = 1 / 48
 OCTAVE = 64
 """Steps of the logarithm from a number to twice the number."""
 
+CACHED = 24 << 20
+"""Bytes that a cache holds, about: where the first 1,024 bits of all codes take no more, all of these are read at once of
+visited rows; else the first 512, and the rest where these are near."""
+
 MIN_ITEMS = 10_000
 """Fewer items are read as a whole as quickly."""
 
@@ -106,7 +110,7 @@ class Cells(Runs):
     ) -> _native.CellSet:
         """Rows in these cells, as the compiled core has them."""
         numbers = None if ids is None else np.ascontiguousarray(ids, dtype=np.int64)
-        return _native.CellSet(list(slabs), self.offsets, self.centres, numbers, alive)
+        return _native.CellSet(list(slabs), self.offsets, self.centres, numbers, alive, CACHED)
 
     @property
     def slope(self) -> int:

@@ -176,10 +176,10 @@ class Scan:
     @property
     def n_counted(self) -> int:
         """Rows that count."""
-        return sum(
-            len(segment.ids) if alive is None else int(np.bitwise_count(alive).sum(dtype=np.int64))
-            for segment, alive in zip(self.segments, self.alive, strict=True)
-        )
+        n = 0
+        for segment, alive in zip(self.segments, self.alive, strict=True):
+            n += len(segment.ids) if alive is None else int(np.bitwise_count(alive).sum(dtype=np.int64))
+        return n
 
     def frequencies(self) -> NDArray[np.float64]:
         """How often each bit (n_bits,) is 1 in the rows that are searched, by a sample."""

@@ -111,8 +111,6 @@ class View:
                 trial=self.estimated_trial if by_cells else None, filtered=where is not None,
             )  # fmt: skip
             return told, notes
-        if self.segments:
-            check_width(query.codes, _width(self.segments[0]), "queries", "codes")
         wish = None
         if request.recall is not None and request.recall < 1:
             wish = Wish(request.recall, self.trial, where is not None)
@@ -347,14 +345,6 @@ class Asked(Searchable):
 
     def _view(self) -> View:
         return self._seen
-
-
-def _width(segment: Segment) -> int:
-    """Bytes of a code."""
-    width = 0
-    for slab in segment.slabs:
-        width += slab.shape[1]
-    return width
 
 
 def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...]]:

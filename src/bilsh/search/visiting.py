@@ -30,20 +30,24 @@ class Known:
         Promises, with the limits of prefixes.
     trials : by number of neighbours
         Trials that are larger than the one kept with the segment.
-    latest : (bitmap, Cells, CellSet) or None
-        Rows that counted in the latest search, its cells, and these as the compiled core has them.
+    latest : (bitmap, Cells, CellSet, rule) or None
+        Rows that counted in the latest search, its cells, these as the compiled core has them, and what bits of a
+        centre's and of the k-th distance are worth.
     """
 
     kept: Kept[Limits] = field(default_factory=Kept)
     trials: dict[int, Trial] = field(default_factory=dict)
-    latest: tuple[Codes | None, Cells, _native.CellSet] | None = None
+    latest: tuple[Codes | None, Cells, _native.CellSet, tuple[int, float]] | None = None
 
-    def cell_set(self, segment: Segment, cells: Cells, alive: Codes | None) -> _native.CellSet:
-        """Cells as the compiled core has them."""
+    def cell_set(
+        self, segment: Segment, cells: Cells, alive: Codes | None, n_bits: int
+    ) -> tuple[_native.CellSet, tuple[int, float]]:
+        """Cells as the compiled core has them, and their rule."""
         latest = self.latest
         if latest is None or latest[0] is not alive or latest[1] is not cells:
-            latest = self.latest = alive, cells, cells.of(segment.slabs, alive, segment.ids)
-        return latest[2]
+            rule = cells.slope, cells.share(n_bits)
+            latest = self.latest = alive, cells, cells.of(segment.slabs, alive, segment.ids), rule
+        return latest[2:]
 
 
 def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found | None:
@@ -55,15 +59,17 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
     memory = scan.memory.known.get(segment)
     if memory is None:
         memory = scan.memory.known.setdefault(segment, Known())
-    rows = memory.cell_set(segment, cells, scan.alive[part])
+    rows, rule = memory.cell_set(segment, cells, scan.alive[part], scan.n_bits)
     k = min(k, rows.living)
-    kept = _promise(scan, wish, part, cells, memory, len(queries), k) if k else None
+    kept = memory.kept.promises.get((k, wish.recall, 0)) if not wish.filtered else None
+    if kept is None and k:
+        kept = _promise(scan, wish, part, cells, memory, len(queries), k)
     if kept is None or wish.reads_all(kept[0]):
         return None
     known, limits = kept
-    share, start = cells.share(scan.n_bits), perf_counter()
+    start = perf_counter()
     near, distances, seen, n_rows, n_bytes, ranking = rows.top_k(
-        queries, k, FIRST * k, SEEDS * k, cells.slope, share, known.slack, limits, scan.n_jobs
+        queries, k, FIRST * k, SEEDS * k, *rule, known.slack, limits, scan.n_jobs
     )
     pairs = len(queries) * len(cells)
     scan.tally.add("cells: centres", pairs, pairs * cells.centres.shape[1], ranking)
@@ -87,7 +93,7 @@ def _mended(
     largest = len(known.ranks) - 2
     if len(bounds) == 1 and bounds[0] <= largest:
         return found
-    strange = wish.strange(known.ranks.take(bounds, mode="clip"), bounds > largest, known.n_queries)
+    strange = wish.strange(known.ranks.take(bounds, mode="clip"), bounds, largest, known.n_queries)
     if len(strange):
         ids, distances = scan.full(np.ascontiguousarray(queries[strange]), k, part)
         found[0][strange], found[1][strange] = ids, distances

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ UNLIKE = 0.65
 """Mean rank among trial queries beyond which a batch of queries is of another kind."""
 
 With = TypeVar("With")
+_NONE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class Wish:
         self.tell(f"recall {self.recall:g} {why}: all rows are read")
         return True
 
-    def strange(self, ranks: Floats, beyond: NDArray[np.bool_], n_trial: int) -> NDArray[np.int64]:
+    def strange(self, ranks: Floats, bounds: NDArray[Any], largest: float, n_trial: int) -> NDArray[np.int64]:
         """Queries that are not like those of the trial; told where there are any.
 
         A query that is beyond all trial queries comes from where they come from with probability 1 / (n + 1) at most. A
@@ -80,19 +81,22 @@ class Wish:
         ----------
         ranks : array (q,)
             Of queries among those of the trial, by how far they are from everything.
-        beyond : bool array (q,)
-            Whether a query is farther than all of them.
+        bounds : array (q,)
+            How far each is.
+        largest : float
+            The farthest query of the trial.
         n_trial : int
         """
         mean = float(ranks.sum()) / len(ranks)
         spread = (1 / (12 * len(ranks)) + 1 / (12 * max(1, n_trial))) ** 0.5
         unlike = mean > UNLIKE and mean - 0.5 > SIGMAS * spread
-        chosen = np.flatnonzero(beyond | unlike)
-        if len(chosen):
-            self.tell(
-                f"{len(chosen)} of {len(ranks)} queries are farther from everything than those of the calibration: all "
-                "rows were read for them. Calibrate with queries of their kind, see calibrate()."
-            )
+        if not unlike and bounds.max() <= largest:
+            return _NONE
+        chosen = np.flatnonzero((bounds > largest) | unlike)
+        self.tell(
+            f"{len(chosen)} of {len(ranks)} queries are farther from everything than those of the calibration: all "
+            "rows were read for them. Calibrate with queries of their kind, see calibrate()."
+        )
         return chosen
 
 
