@@ -94,7 +94,7 @@ class Coder:
         """Length of a code."""
         return len(self.outputs)
 
-    @property
+    @cached_property
     def n_bytes(self) -> int:
         """Bytes of a code."""
         return -(-self.n_bits // 8)
@@ -155,10 +155,16 @@ class Coder:
         n_jobs : int, optional
             Threads, as in scikit-learn. The codes do not depend on it.
         """
-        X = self.enter(X)
-        rows = rows_per_block(self.n_features, self.projection.block_bytes)
-        codes: Bytes = self._run(self.plan.encode, X, rows, self.n_bytes, np.uint8, n_jobs)
+        return self.encode_entered(self.enter(X), n_jobs)
+
+    def encode_entered(self, X: Any, n_jobs: int | None) -> Bytes:
+        """Encode what :meth:`enter` returned, or what :meth:`fits`."""
+        codes: Bytes = self._run(self.plan.encode, X, self._rows_to_encode, self.n_bytes, np.uint8, n_jobs)
         return codes
+
+    @cached_property
+    def _rows_to_encode(self) -> int:
+        return rows_per_block(self.n_features, self.projection.block_bytes)
 
     def values(self, X: Any, *, n_jobs: int | None = None) -> Values:
         """Real values (n, n_bits) that the bits are made from; in turns for kernel codes."""
@@ -200,7 +206,7 @@ class Coder:
 
     def fits(self, X: Any) -> bool:
         """Tell at once that X needs no check: a single item should not wait for its formalities."""
-        return is_plain(X) and X.ndim > 1 and X.shape[1:] == self.input_shape
+        return is_plain(X) and X.shape[1:] == self.input_shape
 
     def enter(self, X: Any) -> Any:
         """Check X against what was fitted; return an array (n, ...) or a CSR matrix."""
@@ -232,8 +238,9 @@ class Coder:
         start, block = 0, X
         try:
             if is_plain(X):
-                block = X.reshape(len(X), self.n_features)
-                return np.asarray(method(block, threads))
+                block = X if X.ndim == 2 else X.reshape(len(X), self.n_features)
+                codes: NDArray[Any] = method(block, threads)
+                return codes
             result = np.empty((X.shape[0], width), dtype=dtype)
             for start, block in float32_blocks(X, rows):
                 result[start : start + len(block)] = method(block, threads)

@@ -105,9 +105,10 @@ public:
 
 private:
     struct Bit {
-        std::int32_t coordinate;
-        std::int32_t shift;
+        std::uint32_t coordinate;  // as many as its centre has: none
+        std::uint32_t mask;
     };
+    void encode_item(const float* x, std::uint8_t* code, std::atomic<bool>* nonfinite, int n_jobs) const;
     void encode_block(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
                       int n_jobs) const;
     void quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const;

@@ -95,32 +95,99 @@ double squared_distance(const float* x, const float* y, size_t n) {
     return total_of(lane);
 }
 
-Products quantize(const float* values, size_t n, float shrink, const float* steps, const float* halves,
-                  uint32_t* cells) {
-    double inside[lanes] = {}, product[lanes] = {}, squares[lanes] = {};
-    const auto add = [&](size_t i, size_t l) {
-        float cell = __builtin_floorf(shrink * values[i] / steps[i]) + halves[i];
-        const float last = 2.0f * halves[i] - 1.0f;
-        cell = cell < 0.0f ? 0.0f : cell;
-        cell = cell > last ? last : cell;
-        cells[i] = static_cast<uint32_t>(static_cast<int32_t>(cell));
-        const double v = static_cast<double>(values[i]);
-        const double r =
-            static_cast<double>(steps[i]) * (static_cast<double>(cell) + 0.5 - static_cast<double>(halves[i]));
-        inside[l] += v * v;
-        product[l] += v * r;
-        squares[l] += r * r;
-    };
-    size_t i = 0;
-    for (; i + lanes <= n; i += lanes)
-        for (size_t l = 0; l < lanes; ++l) add(i + l, l);
-    for (size_t l = 0; i < n; ++i, ++l) add(i, l);
-    return {total_of(inside), total_of(product), total_of(squares)};
+// As many doubles as a Vec has bytes for; as plain arrays GCC would keep sums in memory.
+constexpr size_t doubles = W / 2;
+using Doubles = double __attribute__((vector_size(doubles * sizeof(double))));
+
+inline Doubles load_doubles(const double* p) {
+    Doubles found;
+    __builtin_memcpy(&found, p, sizeof found);
+    return found;
+}
+
+inline void store_doubles(double* p, Doubles values) { __builtin_memcpy(p, &values, sizeof values); }
+
+// Cell of a value, less half the number of cells. Halves are whole, so that nothing is rounded after the floor.
+inline float signed_cell(float shrink, float value, float step, float half) {
+    float cell = __builtin_floorf(shrink * value / step);
+    const float least = -half, last = half - 1.0f;
+    cell = cell < least ? least : cell;
+    return cell > last ? last : cell;
+}
+
+// Some coordinates of an item, padded by zeros that add nothing.
+struct Coordinates {
+    static constexpr size_t most = 256;
+    size_t n;  // a multiple of the lanes
+    float value[most], step[most], half[most];
+    double wide_value[most], wide_step[most];
+
+    void load(const float* values, const float* steps, const float* halves, size_t some) {
+        n = (some + 2 * lanes - 1) / (2 * lanes) * (2 * lanes);
+        for (size_t i = 0; i < n; ++i) {
+            value[i] = i < some ? values[i] : 0.0f;
+            step[i] = i < some ? steps[i] : 1.0f;
+            half[i] = i < some ? halves[i] : 1.0f;
+            wide_value[i] = static_cast<double>(value[i]);
+            wide_step[i] = i < some ? static_cast<double>(step[i]) : 0.0;
+        }
+    }
+};
+
+void add_squares(const Coordinates& from, double* squares) {
+#pragma GCC unroll 4
+    for (size_t l = 0; l < lanes; l += doubles) {
+        Doubles sum = load_doubles(squares + l);
+        for (size_t i = l; i < from.n; i += lanes) {
+            const Doubles v = load_doubles(from.wide_value + i);
+            sum += v * v;
+        }
+        store_doubles(squares + l, sum);
+    }
+}
+
+void add_products(const Coordinates& from, float shrink, double* product, double* squares) {
+    double cell[Coordinates::most];
+    for (size_t i = 0; i < from.n; ++i)
+        cell[i] = static_cast<double>(signed_cell(shrink, from.value[i], from.step[i], from.half[i]) + 0.5f);
+#pragma GCC unroll 4
+    for (size_t l = 0; l < lanes; l += doubles) {
+        Doubles products = load_doubles(product + l), sum = load_doubles(squares + l);
+        for (size_t i = l; i < from.n; i += lanes) {
+            const Doubles r = load_doubles(from.wide_step + i) * load_doubles(cell + i);
+            products += load_doubles(from.wide_value + i) * r;
+            sum += r * r;
+        }
+        store_doubles(product + l, products);
+        store_doubles(squares + l, sum);
+    }
+}
+
+void try_shrinks(const float* values, size_t n, const float* shrinks, size_t n_shrinks, const float* steps,
+                 const float* halves, Products* products) {
+    constexpr size_t at_once = 16;
+    for (; n_shrinks > at_once; n_shrinks -= at_once, shrinks += at_once, products += at_once)
+        try_shrinks(values, n, shrinks, at_once, steps, halves, products);
+    double inside[lanes] = {}, product[at_once][lanes] = {}, squares[at_once][lanes] = {};
+    Coordinates some;
+    for (size_t i = 0; i < n; i += Coordinates::most) {
+        some.load(values + i, steps + i, halves + i, n - i < Coordinates::most ? n - i : Coordinates::most);
+        add_squares(some, inside);
+        for (size_t t = 0; t < n_shrinks; ++t) add_products(some, shrinks[t], product[t], squares[t]);
+    }
+    for (size_t t = 0; t < n_shrinks; ++t)
+        products[t] = {total_of(inside), total_of(product[t]), total_of(squares[t])};
+}
+
+void quantize(const float* values, size_t n, float shrink, const float* steps, const float* halves, uint32_t* cells) {
+    for (size_t i = 0; i < n; ++i)
+        cells[i] =
+            static_cast<uint32_t>(static_cast<int32_t>(signed_cell(shrink, values[i], steps[i], halves[i]) + halves[i]));
 }
 
 }  // namespace
 
 extern const TransformKernels transform_kernels;
-const TransformKernels transform_kernels = {read_headers, add_real_weights, rank, squared_distance, quantize};
+const TransformKernels transform_kernels = {read_headers, add_real_weights, rank, squared_distance, try_shrinks, quantize};
 
 }  // namespace bilsh::BILSH_LEVEL

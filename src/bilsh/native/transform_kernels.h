@@ -34,9 +34,13 @@ struct TransformKernels {
                  std::int32_t* keys);
     // Eight sums side by side, added up in one order, in double precision.
     double (*squared_distance)(const float* x, const float* y, std::size_t n);
-    // cells[i] = clip(floor(shrink * values[i] / steps[i]) + halves[i], 0, 2 halves[i] - 1); sums as above.
-    Products (*quantize)(const float* values, std::size_t n, float shrink, const float* steps, const float* halves,
-                         std::uint32_t* cells);
+    // Of each of some shrinks: what the cells below stand for at scale 1, r[i] = steps[i] * (cells[i] + 1/2 - halves[i]),
+    // beside the values. Eight sums side by side, added up in one order.
+    void (*try_shrinks)(const float* values, std::size_t n, const float* shrinks, std::size_t n_shrinks,
+                        const float* steps, const float* halves, Products* products);
+    // cells[i] = clip(floor(shrink * values[i] / steps[i]) + halves[i], 0, 2 halves[i] - 1).
+    void (*quantize)(const float* values, std::size_t n, float shrink, const float* steps, const float* halves,
+                     std::uint32_t* cells);
 };
 
 }  // namespace bilsh
