@@ -85,6 +85,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
                 raise InvalidInputError(
                     f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required to fit."
                 )
+        elif self.coder_.fits(X) and not hasattr(self, "feature_names_in_"):
+            return X
         else:
             X = as_descriptors(X, accept_sparse=self.coder_.projection.accepts_sparse)
         if X.ndim == 2:
@@ -94,16 +96,6 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
             self.n_features_in_ = int(np.prod(X.shape[1:]))
             self.__dict__.pop("feature_names_in_", None)
         return X
-
-    def _entered(self, X: Any) -> Any:
-        """Check X against what was fitted, at once where it fits: scikit-learn takes longer than a small item's code."""
-        known = self.__dict__
-        if "coder_" not in known:
-            check_is_fitted(self)
-        coder = self.coder_
-        if coder.fits(X) and "feature_names_in_" not in known:
-            return X
-        return coder.enter(self._enter(X, reset=False))
 
     # -- encoding --------------------------------------------------------------------------------
 
@@ -120,8 +112,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         uint8 array (n, ceil(n_bits / 8))
             Packed codes: bit r is ``codes[:, r // 8] >> (r % 8) & 1``; padding bits are zero.
         """
-        X = self._entered(X)
-        return self.coder_.encode_entered(X, self.n_jobs)
+        check_is_fitted(self)
+        return self.coder_.encode(self._enter(X, reset=False), n_jobs=self.n_jobs)
 
     # -- what a fitted encoder tells ----------------------------------------------------------------
 
@@ -183,16 +175,23 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         return tags
 
 
-_contained = Encoder.transform
-"""As scikit-learn wraps it: codes in the container that was asked for."""
+_wrapped = Encoder.transform
 
 
-@wraps(_contained)
+@wraps(_wrapped)
 def _transform(self: Encoder, X: Any) -> Any:
-    # To find out that none was asked for, its wrapper takes a microsecond.
-    if "_sklearn_output_config" in self.__dict__ or get_config()["transform_output"] != "default":
-        return _contained(self, X)
-    return _contained.__wrapped__(self, X)
+    # Rows that fit, without names to compare and without a container to be put into: what scikit-learn does to find that
+    # out takes as long as to encode a small item.
+    known = self.__dict__
+    if (
+        (coder := known.get("coder_")) is not None
+        and coder.fits(X)
+        and "feature_names_in_" not in known
+        and "_sklearn_output_config" not in known
+        and get_config()["transform_output"] == "default"
+    ):
+        return coder.encode_fitting(X, self.n_jobs)
+    return _wrapped(self, X)
 
 
 setattr(Encoder, "transform", _transform)  # noqa: B010
@@ -259,8 +258,8 @@ class ProjectedEncoder(Encoder):
             Angle codes: w . (x - mean), a bit is [value >= 0]. Kernel codes: w . x / bandwidth + b in radians,
             a bit is [cos(value) + t >= 0].
         """
-        X = self._entered(X)
-        return self.coder_.phases(X, n_jobs=self.n_jobs)
+        check_is_fitted(self)
+        return self.coder_.phases(self._enter(X, reset=False), n_jobs=self.n_jobs)
 
     @property
     def projection_(self) -> LinearMap:

@@ -94,7 +94,7 @@ class Coder:
         """Length of a code."""
         return len(self.outputs)
 
-    @cached_property
+    @property
     def n_bytes(self) -> int:
         """Bytes of a code."""
         return -(-self.n_bits // 8)
@@ -155,16 +155,20 @@ class Coder:
         n_jobs : int, optional
             Threads, as in scikit-learn. The codes do not depend on it.
         """
-        return self.encode_entered(self.enter(X), n_jobs)
-
-    def encode_entered(self, X: Any, n_jobs: int | None) -> Bytes:
-        """Encode what :meth:`enter` returned, or what :meth:`fits`."""
-        codes: Bytes = self._run(self.plan.encode, X, self._rows_to_encode, self.n_bytes, np.uint8, n_jobs)
+        if self.fits(X):
+            return self.encode_fitting(X, n_jobs)
+        X = self.enter(X)
+        rows = rows_per_block(self.n_features, self.projection.block_bytes)
+        codes: Bytes = self._run(self.plan.encode, X, rows, self.n_bytes, np.uint8, n_jobs)
         return codes
 
-    @cached_property
-    def _rows_to_encode(self) -> int:
-        return rows_per_block(self.n_features, self.projection.block_bytes)
+    def encode_fitting(self, X: NDArray[np.float32], n_jobs: int | None) -> Bytes:
+        """Encode what :meth:`fits`, without another look at it."""
+        rows = X if X.ndim == 2 else X.reshape(len(X), self.n_features)
+        try:
+            return self.plan.encode(rows, thread_count(n_jobs))
+        except _native.NonFiniteError:
+            raise nonfinite_error(X, 0, rows) from None
 
     def values(self, X: Any, *, n_jobs: int | None = None) -> Values:
         """Real values (n, n_bits) that the bits are made from; in turns for kernel codes."""
@@ -238,9 +242,8 @@ class Coder:
         start, block = 0, X
         try:
             if is_plain(X):
-                block = X if X.ndim == 2 else X.reshape(len(X), self.n_features)
-                codes: NDArray[Any] = method(block, threads)
-                return codes
+                block = X.reshape(len(X), self.n_features)
+                return np.asarray(method(block, threads))
             result = np.empty((X.shape[0], width), dtype=dtype)
             for start, block in float32_blocks(X, rows):
                 result[start : start + len(block)] = method(block, threads)

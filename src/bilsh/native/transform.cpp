@@ -17,6 +17,8 @@ constexpr std::size_t most_rows = 4096;
 // Weights of an error along the item and of one of the added number beside the squared error: a query sees a few
 // hundredths of the latter, and all of these.
 constexpr double along = 20.0, added = 75.0;
+// Low bytes of all cells, then high ones.
+std::size_t cell_stride(std::size_t n) { return (n + cell_padding - 1) / cell_padding * cell_padding; }
 constexpr double slack = 1e-5;  // of lengths: more than the rounding of coordinates takes from an error
 
 }  // namespace
@@ -32,6 +34,9 @@ TransformPlan::TransformPlan(const TransformParts& parts)
       stretches_(parts.stretches),
       errors_(parts.errors, parts.errors + error_levels - 1),
       bit_(parts.n_centres * parts.bits),
+      byte_(parts.n_centres * parts.bits),
+      mask_(parts.n_centres * parts.bits),
+      cell_bytes_(parts.n_centres),
       add_least_(parts.add_least),
       add_step_(parts.add_step),
       share_(parts.share),
@@ -53,9 +58,13 @@ TransformPlan::TransformPlan(const TransformParts& parts)
             depths_.begin() + static_cast<std::ptrdiff_t>(first_[c] + frames_[c]->bits().size()));
         for (std::size_t r = 0; r < whole_bits_; ++r) {
             const std::int32_t i = parts.coordinate[c * whole_bits_ + r];
-            bit_[c * whole_bits_ + r] =
-                i < 0 ? Bit{static_cast<std::uint32_t>(left.size()), 0}
-                      : Bit{static_cast<std::uint32_t>(i), 1u << --left[static_cast<std::size_t>(i)]};
+            const Bit bit{i, i < 0 ? 0 : --left[static_cast<std::size_t>(i)]};
+            bit_[c * whole_bits_ + r] = bit;
+            if (i < 0) continue;
+            const std::size_t byte = static_cast<std::size_t>(i) + (bit.shift < 8 ? 0 : cell_stride(left.size()));
+            byte_[c * whole_bits_ + r] = static_cast<std::uint32_t>(byte);
+            mask_[c * whole_bits_ + r] = static_cast<std::uint8_t>(1u << bit.shift % 8);
+            cell_bytes_[c] = std::max(cell_bytes_[c], byte + 1);
         }
     }
 }
@@ -69,7 +78,7 @@ std::size_t TransformPlan::nearest_scale(double wanted) const {
 
 void TransformPlan::quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const {
     const std::size_t m = frames_[centre]->bits().size();
-    thread_local std::vector<std::uint32_t> cells;
+    thread_local std::vector<std::uint8_t> cells;
     thread_local std::vector<float> shrinks;
     thread_local std::vector<Products> products;
     const TransformKernels& kernels = bilsh::kernels().transforms;
@@ -107,8 +116,8 @@ void TransformPlan::quantize(const float* x, const float* values, std::size_t ce
         const double loss = error + along * off * off * now.squares + added * missed * missed / from_centre;
         if (t == 0 || loss < kept.loss) kept = {loss, error, level, static_cast<std::uint8_t>(add), shrinks[t]};
     }
-    cells.assign(m + 1, 0);
-    kernels.quantize(values, m, kept.shrink, steps, halves, cells.data());
+    cells.resize(2 * cell_stride(m));
+    kernels.quantize(values, m, kept.shrink, steps, halves, cells.data(), cells.data() + cell_stride(m));
     // |x| is at most |centre| + |x - centre|.
     const double bound = std::sqrt(kept.error) + slack * (norms_[centre] + 2.0 * length);
     const auto level = std::lower_bound(errors_.begin(), errors_.end(), bound,
@@ -117,13 +126,8 @@ void TransformPlan::quantize(const float* x, const float* values, std::size_t ce
     code[1] = static_cast<std::uint8_t>(kept.scale);
     code[2] = kept.add;
     code[3] = static_cast<std::uint8_t>(level - errors_.begin());
-    const Bit* bit = bit_.data() + centre * whole_bits_;
-    for (std::size_t byte = header_bytes; byte < bytes_; ++byte, bit += 8) {
-        unsigned packed = 0;
-#pragma GCC unroll 8
-        for (unsigned b = 0; b < 8; ++b) packed |= static_cast<unsigned>((cells[bit[b].coordinate] & bit[b].mask) != 0) << b;
-        code[byte] = static_cast<std::uint8_t>(packed);
-    }
+    kernels.pack(cells.data(), cell_bytes_[centre], byte_.data() + centre * whole_bits_,
+                 mask_.data() + centre * whole_bits_, bytes_ - header_bytes, code + header_bytes);
 }
 
 // One item needs no sorting by centres.
@@ -246,9 +250,9 @@ void TransformPlan::weigh(const float* q, std::size_t c, const std::vector<std::
         float* weight = made.weights.data() + at * made.stride;
         double bias = 0.0;
         for (std::size_t r = 0; r < n_bits; ++r) {
-            const std::size_t j = bit[r].coordinate;
-            if (j == m) continue;
-            const float half = own[j] * steps_[first_[c] + j] * static_cast<float>(bit[r].mask);
+            if (bit[r].coordinate < 0) continue;
+            const std::size_t j = static_cast<std::size_t>(bit[r].coordinate);
+            const float half = own[j] * steps_[first_[c] + j] * static_cast<float>(1u << bit[r].shift);
             weight[r] = -2.0f * half;
             bias += double{half};
         }

@@ -10,6 +10,7 @@ namespace {
 using std::int32_t;
 using std::size_t;
 using std::uint32_t;
+using std::uint64_t;
 using std::uint8_t;
 
 // Up to four bytes of a row; those beyond n are zero.
@@ -179,15 +180,62 @@ void try_shrinks(const float* values, size_t n, const float* shrinks, size_t n_s
         products[t] = {total_of(inside), total_of(product[t]), total_of(squares[t])};
 }
 
-void quantize(const float* values, size_t n, float shrink, const float* steps, const float* halves, uint32_t* cells) {
-    for (size_t i = 0; i < n; ++i)
-        cells[i] =
-            static_cast<uint32_t>(static_cast<int32_t>(signed_cell(shrink, values[i], steps[i], halves[i]) + halves[i]));
+void quantize(const float* values, size_t n, float shrink, const float* steps, const float* halves, uint8_t* low,
+              uint8_t* high) {
+    for (size_t i = 0; i < n; ++i) {
+        const float cell = signed_cell(shrink, values[i], steps[i], halves[i]) + halves[i];
+        const uint32_t bits = static_cast<uint32_t>(static_cast<int32_t>(cell));
+        low[i] = static_cast<uint8_t>(bits);
+        high[i] = static_cast<uint8_t>(bits >> 8);
+    }
+}
+
+#if defined(__AVX512VBMI__)
+// One byte of each of 64 numbers, from bit `shift` on.
+template <int shift>
+inline __m512i bytes_of(const uint32_t* from) {
+    __m512i found = _mm512_castsi128_si512(_mm512_cvtepi32_epi8(_mm512_srli_epi32(_mm512_loadu_si512(from), shift)));
+    found = _mm512_inserti32x4(found, _mm512_cvtepi32_epi8(_mm512_srli_epi32(_mm512_loadu_si512(from + 16), shift)), 1);
+    found = _mm512_inserti32x4(found, _mm512_cvtepi32_epi8(_mm512_srli_epi32(_mm512_loadu_si512(from + 32), shift)), 2);
+    return _mm512_inserti32x4(found, _mm512_cvtepi32_epi8(_mm512_srli_epi32(_mm512_loadu_si512(from + 48), shift)), 3);
+}
+
+// 64 bits at a time, looked up in tables of 128 bytes; returns how many bytes of the code were made so.
+size_t pack_words(const uint8_t* bytes, size_t n, const uint32_t* at, const uint8_t* mask, size_t n_bytes,
+                  uint8_t* code) {
+    constexpr size_t table = 128;
+    if (n > 8 * table) return 0;
+    size_t made = 0;
+    for (; made + 8 <= n_bytes; made += 8, at += 64) {
+        const __m512i place = bytes_of<0>(at), which = bytes_of<7>(at);
+        __m512i found = _mm512_setzero_si512();
+        for (size_t t = 0; t * table < n; ++t) {
+            const __m512i first = _mm512_loadu_si512(bytes + t * table);
+            const __m512i second = _mm512_loadu_si512(bytes + t * table + table / 2);
+            const __mmask64 here = _mm512_cmpeq_epi8_mask(which, _mm512_set1_epi8(static_cast<char>(t)));
+            found = _mm512_mask_mov_epi8(found, here, _mm512_permutex2var_epi8(first, place, second));
+        }
+        const uint64_t word = _mm512_test_epi8_mask(found, _mm512_loadu_si512(mask + 8 * made));
+        __builtin_memcpy(code + made, &word, sizeof word);
+    }
+    return made;
+}
+#else
+size_t pack_words(const uint8_t*, size_t, const uint32_t*, const uint8_t*, size_t, uint8_t*) { return 0; }
+#endif
+
+void pack(const uint8_t* bytes, size_t n, const uint32_t* at, const uint8_t* mask, size_t n_bytes, uint8_t* code) {
+    for (size_t b = pack_words(bytes, n, at, mask, n_bytes, code); b < n_bytes; ++b) {
+        uint32_t packed = 0;
+#pragma GCC unroll 8
+        for (size_t j = 0; j < 8; ++j) packed |= static_cast<uint32_t>((bytes[at[8 * b + j]] & mask[8 * b + j]) != 0) << j;
+        code[b] = static_cast<uint8_t>(packed);
+    }
 }
 
 }  // namespace
 
 extern const TransformKernels transform_kernels;
-const TransformKernels transform_kernels = {read_headers, add_real_weights, rank, squared_distance, try_shrinks, quantize};
+const TransformKernels transform_kernels = {read_headers, add_real_weights, rank, squared_distance, try_shrinks, quantize, pack};
 
 }  // namespace bilsh::BILSH_LEVEL
