@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "encode.h"
+#include "finite.h"
 #include "kernels.h"
 #include "threads.h"
 #include "workspace.h"
@@ -49,6 +50,7 @@ DensePlan::DensePlan(const float* weights, std::size_t d, const int32_t* outputs
         float* at = weights_.data() + place(u, 0);
         for (std::size_t p = 0; p < d; ++p) at[p * stride(u)] = row[p];
     }
+    finite_ = first_nonfinite(weights_.data(), weights_.size()) < 0;
 }
 
 DensePlan::DensePlan(uint64_t seed, Variate kind, const float* row_scale, std::size_t rows, std::size_t d,
@@ -89,7 +91,7 @@ void DensePlan::project_few(const EncodeKernels& kernels, const float* x, std::s
         for (std::size_t t = 0; t < n; ++t) items[t] = x + t * d_ + begin;
         if (stored()) {
             kernels.panel_dots(weights_.data() + place(row, begin), stride(row), row_end - row, items.data(), n,
-                               end - begin, values + row, used_.size(), begin > 0);
+                               end - begin, values + row, used_.size(), begin > 0, finite_);
             continue;
         }
         generate(kernels, row, row_end, begin, end, rows.data());
@@ -123,6 +125,12 @@ void DensePlan::project_tiles(const EncodeKernels& kernels, const float* x, std:
                           planes + t * tile / 8 * bits_.plane_stride(), output, item + t * tile);
 }
 
+// The last items, by which no tile is worth filling. Weights are made only once, for all items or for few.
+std::size_t DensePlan::few_of(std::size_t items, std::size_t tile) const {
+    if (!stored()) return 2 * items < tile ? items : 0;
+    return 4 * (items % tile) < 3 * tile ? items % tile : 0;
+}
+
 void DensePlan::run(const float* x, std::size_t n, Output output, int n_jobs) const {
     const EncodeKernels& kernels = bilsh::kernels().encode;
     const std::size_t group = stored() ? stored_group : streamed_group;
@@ -134,28 +142,22 @@ void DensePlan::run(const float* x, std::size_t n, Output output, int n_jobs) co
     while (n_jobs > 1 && n_rows > std::max(share, fewest_rows)) n_rows /= 2;
     const std::size_t row_groups = (used_.size() + n_rows - 1) / n_rows;
     for (std::size_t item = 0; item < n; item += group) {
-        const std::size_t items = std::min(group, n - item), tile = kernels.tile_items;
-        const bool few = 2 * items < tile;
-        uint8_t* planes = nullptr;
-        float* values = nullptr;
-        if (few)
-            values = workspace().values.floats(items * used_.size());
-        else
-            planes = workspace().planes.bytes((items + tile - 1) / tile * tile / 8 * bits_.plane_stride());
+        const std::size_t items = std::min(group, n - item), few = few_of(items, kernels.tile_items);
+        const std::size_t tile = kernels.tile_items, tiled = items - few, n_tiles = (tiled + tile - 1) / tile;
+        uint8_t* planes = workspace().planes.bytes(n_tiles * tile / 8 * bits_.plane_stride());
+        float* values = workspace().values.floats(few * used_.size());
         parallel_for(row_groups, n_jobs, [&](std::size_t g, int) {
             const std::size_t row = g * n_rows, row_end = std::min(row + n_rows, used_.size());
-            if (few)
-                project_few(kernels, x + item * d_, items, row, row_end, values);
-            else
-                project_tiles(kernels, x + item * d_, items, row, row_end, planes, output, item);
+            if (tiled > 0) project_tiles(kernels, x + item * d_, tiled, row, row_end, planes, output, item);
+            if (few > 0) project_few(kernels, x + (item + tiled) * d_, few, row, row_end, values);
         });
-        const std::size_t step = few ? 1 : tile;
-        parallel_for((items + step - 1) / step, n_jobs, [&](std::size_t t, int) {
-            if (few)
-                bits_.finish_item(kernels, values + t * used_.size(), bits_.value(), 1.0f, output, item + t);
-            else
-                bits_.pack_tile(kernels, planes + t * tile / 8 * bits_.plane_stride(), std::min(tile, items - t * tile),
+        parallel_for(n_tiles + few, n_jobs, [&](std::size_t t, int) {
+            if (t < n_tiles)
+                bits_.pack_tile(kernels, planes + t * tile / 8 * bits_.plane_stride(), std::min(tile, tiled - t * tile),
                                 output, item + t * tile);
+            else
+                bits_.finish_item(kernels, values + (t - n_tiles) * used_.size(), bits_.value(), 1.0f, output,
+                                  item + tiled + t - n_tiles);
         });
     }
 }

@@ -153,8 +153,8 @@ void write_item(const float* values, const uint32_t* index, float scale, const f
 }  // namespace
 
 extern const EncodeKernels encode_kernels;
-const EncodeKernels encode_kernels = {T,          multiply,  multiply_tile, multiply_panel, dots,
-                                      panel_dots, interleave, rearrange,    quantize_tile,  write_tile,
-                                      pack_planes, quantize_item, write_item, generate,     hadamard};
+const EncodeKernels encode_kernels = {T,           multiply,      multiply_tile, multiply_panel, dots,
+                                      panel_dots,  interleave,    rearrange,     quantize_tile,  write_tile,
+                                      pack_planes, quantize_item, write_item,    generate,       hadamard};
 
 }  // namespace bilsh::BILSH_LEVEL

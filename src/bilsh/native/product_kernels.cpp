@@ -8,7 +8,6 @@ namespace bilsh::BILSH_LEVEL {
 
 constexpr std::size_t T = tile_items;
 
-
 namespace {
 
 // How the columns of b lie: whole tiles (row stride T), without or with others to be asked for meanwhile, whole vectors
@@ -109,8 +108,8 @@ inline void multiply_block(const Weights& a, const float* b, std::size_t any_str
 }
 
 template <int R, int C, Strip strip, class Weights>
-inline void multiply_rows(int rows, const Weights& a, const float* b, std::size_t b_stride, std::size_t inner,
-                          int tail, float* c, std::size_t c_stride, bool resume, Ahead& ahead) {
+inline void multiply_rows(int rows, const Weights& a, const float* b, std::size_t b_stride, std::size_t inner, int tail,
+                          float* c, std::size_t c_stride, bool resume, Ahead& ahead) {
     if (rows == R)
         multiply_block<R, C, strip>(a, b, b_stride, inner, tail, c, c_stride, resume, ahead);
     else if constexpr (R > 1)
@@ -235,7 +234,7 @@ constexpr int panel_vectors = N == 1 || W != 8 ? 8 : 4;
 // Weights are read at the speed of the cache: a single item leaves out those of its zeros, which add nothing.
 template <int V, int N>
 inline void panel_block(const float* panel, std::size_t stride, int tail, const float* const* items, std::size_t inner,
-                        float* out, std::size_t out_stride, bool resume) {
+                        float* out, std::size_t out_stride, bool resume, bool finite) {
     Vec acc[N][V];
 #pragma GCC unroll 4
     for (int t = 0; t < N; ++t)
@@ -246,7 +245,7 @@ inline void panel_block(const float* panel, std::size_t stride, int tail, const 
                                      : load(out + t * out_stride + v * W);
 #pragma GCC unroll 2
     for (std::size_t p = 0; p < inner; ++p, panel += stride) {
-        if (N == 1 && items[0][p] == 0.0f) continue;
+        if (N == 1 && finite && items[0][p] == 0.0f) continue;
         Vec x[N];
 #pragma GCC unroll 4
         for (int t = 0; t < N; ++t) x[t] = splat(items[t][p]);
@@ -270,38 +269,40 @@ inline void panel_block(const float* panel, std::size_t stride, int tail, const 
 
 template <int V, int N>
 inline void panel_rows_of(int vectors, const float* panel, std::size_t stride, int tail, const float* const* items,
-                          std::size_t inner, float* out, std::size_t out_stride, bool resume) {
+                          std::size_t inner, float* out, std::size_t out_stride, bool resume, bool finite) {
     if (vectors == V)
-        panel_block<V, N>(panel, stride, tail, items, inner, out, out_stride, resume);
+        panel_block<V, N>(panel, stride, tail, items, inner, out, out_stride, resume, finite);
     else if constexpr (V > 1)
-        panel_rows_of<V - 1, N>(vectors, panel, stride, tail, items, inner, out, out_stride, resume);
+        panel_rows_of<V - 1, N>(vectors, panel, stride, tail, items, inner, out, out_stride, resume, finite);
 }
 
 template <int N>
 void panel_items_of(int n, const float* panel, std::size_t stride, std::size_t n_rows, const float* const* items,
-                    std::size_t inner, float* out, std::size_t out_stride, bool resume) {
+                    std::size_t inner, float* out, std::size_t out_stride, bool resume, bool finite) {
     if (n < N) {
-        if constexpr (N > 1) panel_items_of<N - 1>(n, panel, stride, n_rows, items, inner, out, out_stride, resume);
+        if constexpr (N > 1)
+            panel_items_of<N - 1>(n, panel, stride, n_rows, items, inner, out, out_stride, resume, finite);
         return;
     }
     constexpr std::size_t rows_at_once = (std::size_t)panel_vectors<N> * W;
     for (std::size_t r = 0; r < n_rows; r += rows_at_once) {
         const std::size_t rows = n_rows - r < rows_at_once ? n_rows - r : rows_at_once;
         const int vectors = (int)((rows + W - 1) / W), tail = (int)rows - (vectors - 1) * W;
-        panel_rows_of<panel_vectors<N>, N>(vectors, panel + r, stride, tail, items, inner, out + r, out_stride, resume);
+        panel_rows_of<panel_vectors<N>, N>(vectors, panel + r, stride, tail, items, inner, out + r, out_stride, resume,
+                                           finite);
     }
 }
 
 }  // namespace
 
 void panel_dots(const float* panel, std::size_t stride, std::size_t n_rows, const float* const* items,
-                std::size_t n_items, std::size_t inner, float* out, std::size_t out_stride, bool resume) {
+                std::size_t n_items, std::size_t inner, float* out, std::size_t out_stride, bool resume, bool finite) {
     const std::size_t groups = (n_items + panel_items - 1) / panel_items;
     std::size_t t = 0;
     for (std::size_t g = 0; g < groups; ++g) {
         const std::size_t count = (n_items - t + (groups - g) - 1) / (groups - g);
         panel_items_of<panel_items>((int)count, panel, stride, n_rows, items + t, inner, out + t * out_stride,
-                                    out_stride, resume);
+                                    out_stride, resume, finite);
         t += count;
     }
 }

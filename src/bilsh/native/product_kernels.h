@@ -16,6 +16,6 @@ void multiply_panel(const float* panel, std::size_t stride, std::size_t rows, co
 void dots(const float* const* rows, std::size_t n_rows, const float* const* items, std::size_t n_items,
           std::size_t inner, float* out, std::size_t out_stride, bool resume);
 void panel_dots(const float* panel, std::size_t stride, std::size_t n_rows, const float* const* items,
-                std::size_t n_items, std::size_t inner, float* out, std::size_t out_stride, bool resume);
+                std::size_t n_items, std::size_t inner, float* out, std::size_t out_stride, bool resume, bool finite);
 
 }  // namespace bilsh::BILSH_LEVEL

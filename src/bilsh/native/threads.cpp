@@ -60,9 +60,7 @@ constexpr std::chrono::milliseconds between_looks{100};
 }  // namespace
 
 Watch::Watch(bool (*interrupted)())
-    : interrupted_(interrupted),
-      outer_(watched.watch),
-      next_(about_now() + between_looks) {
+    : interrupted_(interrupted), outer_(watched.watch), next_(about_now() + between_looks) {
     watched = {this, true};
 }
 

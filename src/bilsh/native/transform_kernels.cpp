@@ -176,8 +176,7 @@ void try_shrinks(const float* values, size_t n, const float* shrinks, size_t n_s
         add_squares(some, inside);
         for (size_t t = 0; t < n_shrinks; ++t) add_products(some, shrinks[t], product[t], squares[t]);
     }
-    for (size_t t = 0; t < n_shrinks; ++t)
-        products[t] = {total_of(inside), total_of(product[t]), total_of(squares[t])};
+    for (size_t t = 0; t < n_shrinks; ++t) products[t] = {total_of(inside), total_of(product[t]), total_of(squares[t])};
 }
 
 void quantize(const float* values, size_t n, float shrink, const float* steps, const float* halves, uint8_t* low,
@@ -228,7 +227,8 @@ void pack(const uint8_t* bytes, size_t n, const uint32_t* at, const uint8_t* mas
     for (size_t b = pack_words(bytes, n, at, mask, n_bytes, code); b < n_bytes; ++b) {
         uint32_t packed = 0;
 #pragma GCC unroll 8
-        for (size_t j = 0; j < 8; ++j) packed |= static_cast<uint32_t>((bytes[at[8 * b + j]] & mask[8 * b + j]) != 0) << j;
+        for (size_t j = 0; j < 8; ++j)
+            packed |= static_cast<uint32_t>((bytes[at[8 * b + j]] & mask[8 * b + j]) != 0) << j;
         code[b] = static_cast<uint8_t>(packed);
     }
 }
@@ -236,6 +236,7 @@ void pack(const uint8_t* bytes, size_t n, const uint32_t* at, const uint8_t* mas
 }  // namespace
 
 extern const TransformKernels transform_kernels;
-const TransformKernels transform_kernels = {read_headers, add_real_weights, rank, squared_distance, try_shrinks, quantize, pack};
+const TransformKernels transform_kernels = {read_headers, add_real_weights, rank, squared_distance,
+                                            try_shrinks,  quantize,         pack};
 
 }  // namespace bilsh::BILSH_LEVEL
