@@ -180,8 +180,8 @@ _wrapped = Encoder.transform
 
 @wraps(_wrapped)
 def _transform(self: Encoder, X: Any) -> Any:
-    # Rows that fit, without names to compare and without a container to be put into: what scikit-learn does to find that
-    # out takes as long as to encode a small item.
+    # Rows that fit, without names to compare and without a container to be put into: to find that out takes
+    # scikit-learn as long as to encode a small item.
     known = self.__dict__
     if (
         (coder := known.get("coder_")) is not None

@@ -14,7 +14,6 @@ from bilsh.codes import Codes
 from bilsh.encoders.coder import CODERS, NOT_HAMMING, Coder
 from bilsh.encoders.neighbourhood import distances
 from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.projections.base import Bytes
 from bilsh.projections.transform import HEADER_BYTES, TransformMap
 from bilsh.theory.error_angles import AngleTable
 from bilsh.types import Floats, Values

@@ -96,8 +96,14 @@ double squared_distance(const float* x, const float* y, size_t n) {
     return total_of(lane);
 }
 
-// As many doubles as a Vec has bytes for; as plain arrays GCC would keep sums in memory.
-constexpr size_t doubles = W / 2;
+// As many doubles as a register holds; as plain arrays GCC would keep sums in memory.
+#if defined(__AVX512F__)
+constexpr size_t doubles = 8;
+#elif defined(__AVX2__)
+constexpr size_t doubles = 4;
+#else
+constexpr size_t doubles = 2;
+#endif
 using Doubles = double __attribute__((vector_size(doubles * sizeof(double))));
 
 inline Doubles load_doubles(const double* p) {
