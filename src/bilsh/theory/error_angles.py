@@ -86,11 +86,9 @@ class AngleTable:
         found = [np.interp(x, row, LEVELS) for x, row in zip(cosines[good], at, strict=True)]
         # A new hit is below the k-th smallest of n with probability k / (n + 1).
         told = np.quantile(found, LEVELS, method="weibull")
-        return np.where(
-            LEVELS * (n + 1) < 1,
-            np.minimum(told, LEVELS),
-            np.where((1 - LEVELS) * (n + 1) < 1, np.maximum(told, LEVELS), told),
-        )
+        too_low, too_high = LEVELS * (n + 1) < 1, (1 - LEVELS) * (n + 1) < 1
+        told = np.where(too_low, np.minimum(told, LEVELS), told)
+        return np.asarray(np.where(too_high, np.maximum(told, LEVELS), told))
 
     def holding(self, other: AngleTable) -> Self:
         """Return a table whose intervals hold those of both, whatever number of items the other one is of."""
