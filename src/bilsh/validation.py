@@ -21,6 +21,8 @@ from bilsh.types import Values
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
+FLOAT32 = np.dtype(np.float32)
+
 BLOCK_BYTES = 16 << 20
 """Descriptors that need conversion pass the door in blocks of at most this many bytes."""
 
@@ -166,7 +168,7 @@ def rows_per_block(d: int, block_bytes: int = BLOCK_BYTES) -> int:
 
 def is_plain(X: Any) -> bool:
     """Tell whether X is an array that the compiled core can read as it lies."""
-    return type(X) is np.ndarray and X.dtype == np.float32 and X.flags.c_contiguous
+    return type(X) is np.ndarray and X.dtype == FLOAT32 and X.flags.c_contiguous
 
 
 def float32_blocks(X: Any, rows: int | None = None) -> Iterator[tuple[int, Values]]:

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
@@ -414,6 +415,22 @@ def test_pipeline_clone_names_and_pandas_output(digits):
     assert len(names) == 32
     frame = copy.set_output(transform="pandas").transform(X[:3])
     assert list(frame.columns) == list(names)
+
+
+@pytest.mark.parametrize("encoder", encoders(40), ids=name_of)
+def test_rows_that_fit_still_go_into_the_container_that_was_asked_for(encoder, digits):
+    X = digits.reshape(len(digits), -1).astype(np.float32)
+    encoder = clone(encoder).fit(X)
+    codes = encoder.transform(X[:1])
+    assert type(codes) is np.ndarray
+    with sklearn.config_context(transform_output="pandas"):
+        frame = encoder.transform(X[:1])
+    assert list(frame.columns) == list(encoder.get_feature_names_out())
+    np.testing.assert_array_equal(frame, codes)
+    encoder.set_output(transform="pandas")
+    np.testing.assert_array_equal(encoder.transform(X[:1]).columns, frame.columns)
+    with sklearn.config_context(transform_output="pandas"):
+        assert type(encoder.set_output(transform="default").transform(X[:1])) is np.ndarray
 
 
 @pytest.mark.parametrize("encoder", encoders(40), ids=name_of)

@@ -20,6 +20,7 @@
 #include "scores.h"
 #include "sliced_scan.h"
 #include "threads.h"
+#include "transform.h"
 
 namespace {
 
@@ -316,6 +317,56 @@ void encoders(int n_jobs) {
     }
 }
 
+// Two centres, coordinates of 1 to 12 bits, items together and one by one.
+void learned(int n_jobs) {
+    Numbers numbers;
+    const std::size_t d = 187, m = 150, n_bits = 8 * 122, n = 75;
+    const Floats centres = numbers.floats(2 * d), weights = numbers.floats(2 * m * d), zeros(m, 0.0f);
+    std::vector<std::int32_t> every(m), depths, coordinates(2 * n_bits, -1);
+    for (std::size_t i = 0; i < m; ++i) every[i] = static_cast<std::int32_t>(i);
+    Floats steps, scales = {0.0f}, errors = {0.001f};
+    for (std::size_t c = 0; c < 2; ++c) {
+        std::vector<std::int32_t> bits;
+        for (std::size_t i = 0; i < m; ++i) {
+            depths.push_back(static_cast<std::int32_t>(1 + i % 12));
+            steps.push_back(4.0f / static_cast<float>(1 << depths.back()));
+            bits.insert(bits.end(), static_cast<std::size_t>(depths.back()), static_cast<std::int32_t>(i));
+        }
+        for (std::size_t r = 0; r < bits.size() && r < n_bits; ++r)
+            coordinates[c * n_bits + r * 5 % n_bits] = bits[r * 7 % bits.size()];
+    }
+    for (float scale = 0.1f; scales.size() < bilsh::scale_levels; scale *= 1.03125f) scales.push_back(scale);
+    while (errors.size() + 1 < bilsh::error_levels) errors.push_back(errors.back() * 1.0625f);
+    const bilsh::DensePlan nearest(centres.data(), d, every.data(), 2, zeros.data(), nullptr);
+    const bilsh::DensePlan first(weights.data(), d, every.data(), m, zeros.data(), nullptr);
+    const bilsh::DensePlan second(weights.data() + m * d, d, every.data(), m, zeros.data(), nullptr);
+    const bilsh::TransformPlan plan({2,
+                                     d,
+                                     n_bits,
+                                     100,
+                                     &nearest,
+                                     {&first, &second},
+                                     centres.data(),
+                                     coordinates.data(),
+                                     steps.data(),
+                                     depths.data(),
+                                     scales.data(),
+                                     errors.data(),
+                                     {0.875f, 1.125f},
+                                     0.125f,
+                                     0.0625f,
+                                     0.5f,
+                                     false});
+    const Floats x = numbers.floats(n * d);
+    Bytes together(n * plan.bytes()), alone(n * plan.bytes());
+    std::atomic<bool> nonfinite{false};
+    plan.encode(x.data(), n, together.data(), &nonfinite, n_jobs);
+    for (std::size_t i = 0; i < n; ++i)
+        plan.encode(x.data() + i * d, 1, alone.data() + i * plan.bytes(), &nonfinite, n_jobs);
+    check(together == alone && !nonfinite, "learned codes, one by one");
+    golden(together, 0xb093a92c1f2d6ff8, "learned codes");
+}
+
 // ---- threads
 // ----------------------------------------------------------------------------------------------------------
 
@@ -416,6 +467,8 @@ int main() {
         scores(2100, 4500, {}, 1, 0x612d91d0db534816);
         encoders(1);
         encoders(3);
+        learned(1);
+        learned(3);
     }
     threads();
     for (const std::size_t n : {0, 1, 6, 7, 50, 333}) records(n);

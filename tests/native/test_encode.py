@@ -177,6 +177,27 @@ def test_dense_is_the_chain_of_its_definition(level, rows, d, k, cosine):
         assert np.array_equal(plan.encode(x[:n], n_jobs=3), bits_of(everything[:n], tau))
 
 
+@pytest.mark.parametrize("rows", [15, 16, 17, 127, 128, 129, 300])
+def test_panels_and_zeros_change_nothing(level, rows):
+    rng = np.random.default_rng(6)
+    weights, outputs = f32(rng.normal(size=(rows, 50))), np.arange(rows, dtype=np.int32)
+    plan = _native.DensePlan(weights, outputs, np.zeros(rows, np.float32), None)
+    x = f32(rng.normal(size=(70, 50)) * (rng.random((70, 50)) < 0.3))
+    x[0], x[1] = 0, -0.0
+    expected = chains(x, np.ascontiguousarray(weights.T))
+    for n in range(1, 71):
+        for n_jobs in (1, 3):
+            assert np.array_equal(plan.project(x[-n:], n_jobs), expected[-n:])
+
+
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_infinite_weights_meet_zeros_in_every_batch(level, n):
+    weights = np.full((3, 2), np.inf, np.float32)
+    plan = _native.DensePlan(weights, np.arange(3, dtype=np.int32), np.zeros(3, np.float32), None)
+    with pytest.raises(_native.NonFiniteError):
+        plan.encode(np.zeros((n, 2), np.float32))
+
+
 @pytest.mark.parametrize("kind", ["gaussian", "cauchy", "laplace"])
 def test_streamed_weights_are_dense_weights(level, kind):
     rng = np.random.default_rng(5)

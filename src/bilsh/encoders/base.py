@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from functools import wraps
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -110,9 +112,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         uint8 array (n, ceil(n_bits / 8))
             Packed codes: bit r is ``codes[:, r // 8] >> (r % 8) & 1``; padding bits are zero.
         """
-        # scikit-learn's own check takes as long as to encode a small item.
-        if not self.__sklearn_is_fitted__():
-            check_is_fitted(self)
+        check_is_fitted(self)
         return self.coder_.encode(self._enter(X, reset=False), n_jobs=self.n_jobs)
 
     # -- what a fitted encoder tells ----------------------------------------------------------------
@@ -173,6 +173,28 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         tags.input_tags.sparse = self._takes_sparse()
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+_wrapped = Encoder.transform
+
+
+@wraps(_wrapped)
+def _transform(self: Encoder, X: Any) -> Any:
+    # Rows that fit, without names to compare and without a container to be put into: to find that out takes
+    # scikit-learn as long as to encode a small item.
+    known = self.__dict__
+    if (
+        (coder := known.get("coder_")) is not None
+        and coder.fits(X)
+        and "feature_names_in_" not in known
+        and "_sklearn_output_config" not in known
+        and get_config()["transform_output"] == "default"
+    ):
+        return coder.encode_fitting(X, self.n_jobs)
+    return _wrapped(self, X)
+
+
+setattr(Encoder, "transform", _transform)  # noqa: B010
 
 
 class ProjectedEncoder(Encoder):

@@ -155,10 +155,20 @@ class Coder:
         n_jobs : int, optional
             Threads, as in scikit-learn. The codes do not depend on it.
         """
+        if self.fits(X):
+            return self.encode_fitting(X, n_jobs)
         X = self.enter(X)
         rows = rows_per_block(self.n_features, self.projection.block_bytes)
         codes: Bytes = self._run(self.plan.encode, X, rows, self.n_bytes, np.uint8, n_jobs)
         return codes
+
+    def encode_fitting(self, X: NDArray[np.float32], n_jobs: int | None) -> Bytes:
+        """Encode what :meth:`fits`, without another look at it."""
+        rows = X if X.ndim == 2 else X.reshape(len(X), self.n_features)
+        try:
+            return self.plan.encode(rows, thread_count(n_jobs))
+        except _native.NonFiniteError:
+            raise nonfinite_error(X, 0, rows) from None
 
     def values(self, X: Any, *, n_jobs: int | None = None) -> Values:
         """Real values (n, n_bits) that the bits are made from; in turns for kernel codes."""
@@ -200,7 +210,7 @@ class Coder:
 
     def fits(self, X: Any) -> bool:
         """Tell at once that X needs no check: a single item should not wait for its formalities."""
-        return is_plain(X) and X.ndim > 1 and X.shape[1:] == self.input_shape
+        return is_plain(X) and X.shape[1:] == self.input_shape
 
     def enter(self, X: Any) -> Any:
         """Check X against what was fitted; return an array (n, ...) or a CSR matrix."""

@@ -14,11 +14,10 @@ from bilsh.codes import Codes
 from bilsh.encoders.coder import CODERS, NOT_HAMMING, Coder
 from bilsh.encoders.neighbourhood import distances
 from bilsh.errors import InvalidInputError, InvalidTypeError
-from bilsh.projections.base import Bytes
 from bilsh.projections.transform import HEADER_BYTES, TransformMap
 from bilsh.theory.error_angles import AngleTable
 from bilsh.types import Floats, Values
-from bilsh.validation import check_integer, rows_per_block
+from bilsh.validation import check_integer
 
 BLOCK = 8192
 """Codes that are unpacked at a time."""
@@ -80,14 +79,6 @@ class EuclideanCoder(Coder):
         raise InvalidTypeError(
             NOT_HAMMING + "Search with an Index or a Store, and ask its hits for estimates."
         )
-
-    def encode(self, X: Any, *, n_jobs: int | None = None) -> Bytes:
-        """Encode descriptors (n, d) or (n, d_w, d_v); codes (n, n_bytes)."""
-        X = self.enter(X)
-        codes: Bytes = self._run(
-            self.compiled.encode, X, rows_per_block(self.n_features), self.n_bytes, np.uint8, n_jobs
-        )
-        return codes
 
     def values(self, X: Any, *, n_jobs: int | None = None) -> Values:
         """There are none: coordinates depend on the centre."""

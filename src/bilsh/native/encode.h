@@ -136,8 +136,12 @@ public:
 private:
     DensePlan(std::vector<uint32_t> used, std::size_t d, const int32_t* outputs, std::size_t k, const float* offsets,
               const float* tau);
-    void weight_block(const EncodeKernels& kernels, std::size_t row, std::size_t row_end, std::size_t begin,
-                      std::size_t end, const float** rows) const;
+    bool stored() const { return row_scale_.empty(); }
+    std::size_t few_of(std::size_t items, std::size_t tile) const;
+    std::size_t stride(std::size_t row) const;
+    std::size_t place(std::size_t row, std::size_t column) const;
+    void generate(const EncodeKernels& kernels, std::size_t row, std::size_t row_end, std::size_t begin,
+                  std::size_t end, const float** rows) const;
     void project_few(const EncodeKernels& kernels, const float* x, std::size_t n, std::size_t row, std::size_t row_end,
                      float* values) const;
     void project_tiles(const EncodeKernels& kernels, const float* x, std::size_t n, std::size_t row,
@@ -145,9 +149,9 @@ private:
 
     std::size_t d_;
     std::size_t rows_at_once_ = 0;
-    std::vector<uint32_t> used_;  // rows that some bit needs
-    std::vector<float> weights_;  // of the used rows, `stride_` apart; empty when regenerated
-    std::size_t stride_ = 0;
+    std::vector<uint32_t> used_;    // rows that some bit needs
+    std::vector<float> weights_;    // of the used rows, in panels; empty when regenerated
+    bool finite_ = false;           // all of them
     std::vector<float> row_scale_;  // of all rows; empty when stored
     uint64_t seed_ = 0;
     Variate kind_ = Variate::gaussian;

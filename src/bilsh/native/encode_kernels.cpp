@@ -1,6 +1,7 @@
-// Matrix products, quantisation and packing for the encoders, compiled once per instruction set.
+// Quantisation and packing for the encoders, compiled once per instruction set.
 #include "encode_kernels.h"
 
+#include "product_kernels.h"
 #include "simd.h"
 #include "stream_kernels.h"
 
@@ -9,182 +10,6 @@ namespace {
 
 constexpr std::size_t T = tile_items;
 constexpr uint32_t index_bits = 0x7fffffffu;
-
-// How the columns of b lie: whole tiles (row stride T), without or with others to be asked for meanwhile, whole vectors
-// at any stride, or with a partial last vector.
-enum class Strip { tile, tile_ahead, whole, partial };
-
-// Lines of the next rows, to be asked for one after the other.
-class Ahead {
-public:
-    explicit Ahead(const NextRows& next) : row_(next.rows), last_(next.rows + next.n), length_(next.length) {}
-
-    void ask(std::size_t lines) {
-        for (; lines > 0; --lines) {
-            if (at_ >= end_) {
-                if (row_ == last_) return;
-                at_ = *row_++;
-                end_ = at_ + length_;
-            }
-            __builtin_prefetch(at_, 0, 2);
-            at_ += line;
-        }
-    }
-
-private:
-    static constexpr std::size_t line = 64 / sizeof(float);
-    const float *at_ = nullptr, *end_ = nullptr;
-    const float *const *row_, *const *last_;
-    std::size_t length_;
-};
-
-// Steps of the chain between two portions that are asked for, each of as many lines: enough for a tile to come while
-// two blocks of rows pass over the one before.
-constexpr std::size_t steps_between = 16;
-
-// The register block: R x C accumulators, one broadcast of a per row, C loads of b, per step of the chain. A stride
-// known to the compiler leaves a register for each of the R row pointers; asking within a step would take some of them.
-template <int R, int C, Strip strip>
-inline void multiply_block(const float* const* a, const float* b, std::size_t any_stride, std::size_t inner, int tail,
-                           float* c, std::size_t c_stride, bool resume, Ahead& ahead) {
-    const std::size_t b_stride = strip == Strip::tile || strip == Strip::tile_ahead ? T : any_stride;
-    const std::size_t steps = strip == Strip::tile_ahead ? steps_between : inner;
-    Vec acc[R][C];
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-        for (int j = 0; j < C; ++j) acc[r][j] = resume ? load(c + r * c_stride + j * W) : zero();
-    const float* row[R];
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) row[r] = a[r];
-    for (std::size_t begin = 0; begin < inner; begin += steps) {
-        if constexpr (strip == Strip::tile_ahead) ahead.ask(steps);
-        const std::size_t end = inner - begin < steps ? inner : begin + steps;
-#pragma GCC unroll 4
-        for (std::size_t p = begin; p < end; ++p, b += b_stride) {
-            Vec x[C];
-#pragma GCC unroll 4
-            for (int j = 0; j < C; ++j)
-                x[j] = strip == Strip::partial && j == C - 1 ? load_some(b + j * W, tail) : load(b + j * W);
-#pragma GCC unroll 16
-            for (int r = 0; r < R; ++r) {
-                const Vec weight = splat(row[r][p]);
-#pragma GCC unroll 4
-                for (int j = 0; j < C; ++j) acc[r][j] = fma(weight, x[j], acc[r][j]);
-            }
-        }
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-        for (int j = 0; j < C; ++j) store(c + r * c_stride + j * W, acc[r][j]);
-}
-
-template <int R, int C, Strip strip>
-inline void multiply_rows(int rows, const float* const* a, const float* b, std::size_t b_stride, std::size_t inner,
-                          int tail, float* c, std::size_t c_stride, bool resume, Ahead& ahead) {
-    if (rows == R)
-        multiply_block<R, C, strip>(a, b, b_stride, inner, tail, c, c_stride, resume, ahead);
-    else if constexpr (R > 1)
-        multiply_rows<R - 1, C, strip>(rows, a, b, b_stride, inner, tail, c, c_stride, resume, ahead);
-}
-
-// All rows, one strip of C vectors. Rows are dealt evenly to the register blocks: 13 rows make 7 + 6, not 12 + 1.
-template <int C, Strip strip>
-void multiply_strip(const float* const* a, std::size_t rows, const float* b, std::size_t b_stride, std::size_t inner,
-                    int tail, float* c, std::size_t c_stride, bool resume = false, const NextRows& next = {}) {
-    const std::size_t blocks = (rows + block_rows - 1) / block_rows;
-    std::size_t begin = 0;
-    Ahead ahead(next);
-    for (std::size_t i = 0; i < blocks; ++i) {
-        const std::size_t end = begin + (rows - begin + (blocks - i) - 1) / (blocks - i);
-        multiply_rows<block_rows, C, strip>((int)(end - begin), a + begin, b, b_stride, inner, tail,
-                                            c + begin * c_stride, c_stride, resume, ahead);
-        begin = end;
-    }
-}
-
-void multiply_tile(const float* const* a, std::size_t rows, const float* b, std::size_t inner, float* c,
-                   std::size_t c_stride, bool resume, const NextRows& next) {
-    if (next.n == 0)
-        multiply_strip<block_vectors, Strip::tile>(a, rows, b, T, inner, 0, c, c_stride, resume, next);
-    else
-        multiply_strip<block_vectors, Strip::tile_ahead>(a, rows, b, T, inner, 0, c, c_stride, resume, next);
-}
-
-void multiply(const float* const* a, std::size_t rows, const float* b, std::size_t b_stride, std::size_t n,
-              std::size_t inner, float* c, std::size_t c_stride) {
-    if (n == T && b_stride == T) {
-        multiply_tile(a, rows, b, inner, c, c_stride, false, {});
-        return;
-    }
-    std::size_t j = 0;
-    for (; j + block_vectors * W <= n; j += block_vectors * W)
-        multiply_strip<block_vectors, Strip::whole>(a, rows, b + j, b_stride, inner, 0, c + j, c_stride);
-    if constexpr (block_vectors == 2)
-        if (n - j > W) {
-            multiply_strip<2, Strip::partial>(a, rows, b + j, b_stride, inner, (int)(n - j) - W, c + j, c_stride);
-            return;
-        }
-    if (n > j) multiply_strip<1, Strip::partial>(a, rows, b + j, b_stride, inner, (int)(n - j), c + j, c_stride);
-}
-
-// Up to W rows in lanes: their W x W blocks are transposed in registers, once for all N items.
-template <int N>
-inline void dots_block(const float* const* rows, int n_rows, const float* const* items, std::size_t inner, float* out,
-                       std::size_t out_stride, bool resume) {
-    Vec acc[N];
-#pragma GCC unroll 8
-    for (int t = 0; t < N; ++t) acc[t] = resume ? load_some(out + t * out_stride, n_rows) : zero();
-    std::size_t p = 0;
-    Vec column[W];
-    for (; p + W <= inner; p += W) {
-        load_columns(rows, p, column);
-#pragma GCC unroll 16
-        for (int s = 0; s < W; ++s)
-#pragma GCC unroll 8
-            for (int t = 0; t < N; ++t) acc[t] = fma(splat(items[t][p + s]), column[s], acc[t]);
-    }
-    if (p < inner) {
-        const int rest = (int)(inner - p);
-        load_columns(rows, p, column);
-#pragma GCC unroll 16
-        for (int s = 0; s < W; ++s) {
-            if (s >= rest) break;
-#pragma GCC unroll 8
-            for (int t = 0; t < N; ++t) acc[t] = fma(splat(items[t][p + s]), column[s], acc[t]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int t = 0; t < N; ++t) store_some(out + t * out_stride, acc[t], n_rows);
-}
-
-template <int N>
-inline void dots_items(int n, const float* const* rows, int n_rows, const float* const* items, std::size_t inner,
-                       float* out, std::size_t out_stride, bool resume) {
-    if (n == N)
-        dots_block<N>(rows, n_rows, items, inner, out, out_stride, resume);
-    else if constexpr (N > 1)
-        dots_items<N - 1>(n, rows, n_rows, items, inner, out, out_stride, resume);
-}
-
-void dots(const float* const* rows, std::size_t n_rows, const float* const* items, std::size_t n_items,
-          std::size_t inner, float* out, std::size_t out_stride, bool resume) {
-    constexpr std::size_t items_at_once = 8;
-    const std::size_t groups = (n_items + items_at_once - 1) / items_at_once;
-    for (std::size_t r = 0; r < n_rows; r += W) {
-        const float* lane_rows[W];
-        const int n = (int)(n_rows - r < (std::size_t)W ? n_rows - r : W);
-        for (int l = 0; l < W; ++l) lane_rows[l] = rows[r + (l < n ? l : 0)];
-        std::size_t t = 0;
-        for (std::size_t g = 0; g < groups; ++g) {
-            const std::size_t count = (n_items - t + (groups - g) - 1) / (groups - g);
-            dots_items<items_at_once>((int)count, lane_rows, n, items + t, inner, out + t * out_stride + r, out_stride,
-                                      resume);
-            t += count;
-        }
-    }
-}
 
 // W entries of W items, starting at item t0: one row of items per entry.
 inline void load_transposed(const float* x, std::size_t x_stride, std::size_t n_items, std::size_t t0, std::size_t e,
@@ -328,8 +153,8 @@ void write_item(const float* values, const uint32_t* index, float scale, const f
 }  // namespace
 
 extern const EncodeKernels encode_kernels;
-const EncodeKernels encode_kernels = {T,          multiply,      multiply_tile, dots,        interleave,
-                                      rearrange,  quantize_tile, write_tile,    pack_planes, quantize_item,
-                                      write_item, generate,      hadamard};
+const EncodeKernels encode_kernels = {T,           multiply,      multiply_tile, multiply_panel, dots,
+                                      panel_dots,  interleave,    rearrange,     quantize_tile,  write_tile,
+                                      pack_planes, quantize_item, write_item,    generate,       hadamard};
 
 }  // namespace bilsh::BILSH_LEVEL

@@ -20,6 +20,10 @@ enum class Variate { gaussian = 0, cauchy = 1, laplace = 2 };
 // Rows of weights are padded to a multiple of this many floats, so that vectors may read past their end.
 constexpr std::size_t row_padding = 16;
 
+// Rows of weights side by side, so that vectors along the rows read them as they lie: `panel[p * stride + r]` is column
+// p of row r. A panel has so many rows, the last one those that are left, up to a multiple of row_padding.
+constexpr std::size_t panel_rows = 128;
+
 // Rows of `length` floats that the next product reads. Asked for while this one is made, they come from a distant cache
 // or from memory in small portions, for which nothing waits.
 struct NextRows {
@@ -37,11 +41,18 @@ struct EncodeKernels {
     // The same for a tile, b[p][T], and from c when `resume`.
     void (*multiply_tile)(const float* const* a, std::size_t rows, const float* b, std::size_t inner, float* c,
                           std::size_t c_stride, bool resume, const NextRows& next);
+    // The same with rows that lie in a panel.
+    void (*multiply_panel)(const float* panel, std::size_t stride, std::size_t rows, const float* b, std::size_t inner,
+                           float* c, std::size_t c_stride, bool resume);
 
     // out[t * out_stride + r] = sum_p rows[r][p] * items[t][p]: the same chain, lanes along r. Rows are readable up to
     // a multiple of row_padding.
     void (*dots)(const float* const* rows, std::size_t n_rows, const float* const* items, std::size_t n_items,
                  std::size_t inner, float* out, std::size_t out_stride, bool resume);
+    // The same with rows that lie in a panel. Where these are finite, zeros of a single item need not be multiplied.
+    void (*panel_dots)(const float* panel, std::size_t stride, std::size_t n_rows, const float* const* items,
+                       std::size_t n_items, std::size_t inner, float* out, std::size_t out_stride, bool resume,
+                       bool finite);
 
     // out[e][t] = x[t * x_stride + e], e < n; items beyond n_items are 0. With `target`, entry e goes to row
     // target[e] & 0x7fffffff and changes sign where the top bit is set.

@@ -1,11 +1,13 @@
 #include "threads.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <memory>
@@ -42,27 +44,37 @@ struct Watched {
 };
 thread_local Watched watched;
 
+// To within a few milliseconds: polls are many, and the exact clock takes as long as a small item's share of the work.
+std::chrono::milliseconds about_now() {
+#if defined(CLOCK_MONOTONIC_COARSE)
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return std::chrono::milliseconds(1000 * std::int64_t{now.tv_sec} + now.tv_nsec / 1'000'000);
+#else
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch());
+#endif
+}
+
+constexpr std::chrono::milliseconds between_looks{100};
+
 }  // namespace
 
 Watch::Watch(bool (*interrupted)())
-    : interrupted_(interrupted),
-      outer_(watched.watch),
-      next_(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)) {
+    : interrupted_(interrupted), outer_(watched.watch), next_(about_now() + between_looks) {
     watched = {this, true};
 }
 
 Watch::~Watch() { watched = {outer_, outer_ != nullptr}; }
 
 bool Watch::asks_to_stop() {
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= next_ && !stopped_) {
+    if (about_now() >= next_ && !stopped_) {
         // What it runs may need scratch memory, and this thread is using its own.
         Workspace other;
         Workspace* const own = workspace_in_use;
         workspace_in_use = &other;
         stopped_ = interrupted_();
         workspace_in_use = own;
-        next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+        next_ = about_now() + between_looks;
     }
     return stopped_;
 }

@@ -28,7 +28,7 @@ private:
     bool (*interrupted_)();
     Watch* const outer_;
     std::atomic<bool> stopped_{false};
-    std::chrono::steady_clock::time_point next_;
+    std::chrono::milliseconds next_;
 };
 
 // To be called every millisecond or so by long work, on any thread of it.

@@ -7,6 +7,7 @@
 #include "kernels.h"
 #include "threads.h"
 #include "transform_kernels.h"
+#include "workspace.h"
 
 namespace bilsh {
 namespace {
@@ -16,6 +17,8 @@ constexpr std::size_t most_rows = 4096;
 // Weights of an error along the item and of one of the added number beside the squared error: a query sees a few
 // hundredths of the latter, and all of these.
 constexpr double along = 20.0, added = 75.0;
+// Low bytes of all cells, then high ones.
+std::size_t cell_stride(std::size_t n) { return (n + cell_padding - 1) / cell_padding * cell_padding; }
 constexpr double slack = 1e-5;  // of lengths: more than the rounding of coordinates takes from an error
 
 }  // namespace
@@ -31,6 +34,9 @@ TransformPlan::TransformPlan(const TransformParts& parts)
       stretches_(parts.stretches),
       errors_(parts.errors, parts.errors + error_levels - 1),
       bit_(parts.n_centres * parts.bits),
+      byte_(parts.n_centres * parts.bits),
+      mask_(parts.n_centres * parts.bits),
+      cell_bytes_(parts.n_centres),
       add_least_(parts.add_least),
       add_step_(parts.add_step),
       share_(parts.share),
@@ -52,7 +58,13 @@ TransformPlan::TransformPlan(const TransformParts& parts)
             depths_.begin() + static_cast<std::ptrdiff_t>(first_[c] + frames_[c]->bits().size()));
         for (std::size_t r = 0; r < whole_bits_; ++r) {
             const std::int32_t i = parts.coordinate[c * whole_bits_ + r];
-            bit_[c * whole_bits_ + r] = {i, i < 0 ? 0 : --left[static_cast<std::size_t>(i)]};
+            const Bit bit{i, i < 0 ? 0 : --left[static_cast<std::size_t>(i)]};
+            bit_[c * whole_bits_ + r] = bit;
+            if (i < 0) continue;
+            const std::size_t byte = static_cast<std::size_t>(i) + (bit.shift < 8 ? 0 : cell_stride(left.size()));
+            byte_[c * whole_bits_ + r] = static_cast<std::uint32_t>(byte);
+            mask_[c * whole_bits_ + r] = static_cast<std::uint8_t>(1u << bit.shift % 8);
+            cell_bytes_[c] = std::max(cell_bytes_[c], byte + 1);
         }
     }
 }
@@ -66,22 +78,30 @@ std::size_t TransformPlan::nearest_scale(double wanted) const {
 
 void TransformPlan::quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const {
     const std::size_t m = frames_[centre]->bits().size();
-    thread_local std::vector<std::uint32_t> place, tried;
-    place.resize(m + 1);
-    tried.resize(m + 1);
+    thread_local std::vector<std::uint8_t> cells;
+    thread_local std::vector<float> shrinks;
+    thread_local std::vector<Products> products;
     const TransformKernels& kernels = bilsh::kernels().transforms;
+    const float *steps = steps_.data() + first_[centre], *halves = halves_.data() + first_[centre];
     const double from_centre = kernels.squared_distance(x, centres_.data() + centre * d_, d_);
     const double length = std::sqrt(from_centre);
+    const auto shrink_of = [](double divisor) {
+        return divisor > 0.0 && 1.0 / divisor < 1e37 ? static_cast<float>(1.0 / divisor) : 0.0f;
+    };
+    shrinks.assign(1, shrink_of(length));
+    // Divided by a scale that can be told, an item asks for about that scale back.
+    for (const float stretch : stretches_)
+        shrinks.push_back(shrink_of(double{scales_[nearest_scale(length / double{stretch})]}));
+    products.resize(shrinks.size());
+    kernels.try_shrinks(values, m, shrinks.data(), shrinks.size(), steps, halves, products.data());
     struct {
-        bool tried;
         double loss, error;
         std::size_t scale;
         std::uint8_t add;
+        float shrink;
     } kept{};
-    const auto attempt = [&](double divisor) {
-        const float shrink = divisor > 0.0 && 1.0 / divisor < 1e37 ? static_cast<float>(1.0 / divisor) : 0.0f;
-        const Products now = kernels.quantize(values, m, shrink, steps_.data() + first_[centre],
-                                              halves_.data() + first_[centre], tried.data());
+    for (std::size_t t = 0; t < shrinks.size(); ++t) {
+        const Products& now = products[t];
         const double wanted = now.squares > 0.0 ? now.product / now.squares : 0.0;
         const std::size_t level = nearest_scale(wanted);
         const double scale = double{scales_[level]}, off = scale - wanted;
@@ -90,17 +110,14 @@ void TransformPlan::quantize(const float* x, const float* values, std::size_t ce
         const double square = scale * scale;
         const double rest = scale > 0.0 ? double{share_} * error / square : 0.0;
         const double number = absolute_ ? square * now.squares + double{share_} * error : now.squares + rest;
-        const double steps = (number - double{add_least_}) / double{add_step_};
-        const double add = std::rint(std::clamp(std::isfinite(steps) ? steps : 255.0, 0.0, 255.0));
-        const double missed = (absolute_ ? 1.0 : square) * double{add_step_} * (add - steps);
+        const double steps_up = (number - double{add_least_}) / double{add_step_};
+        const double add = std::rint(std::clamp(std::isfinite(steps_up) ? steps_up : 255.0, 0.0, 255.0));
+        const double missed = (absolute_ ? 1.0 : square) * double{add_step_} * (add - steps_up);
         const double loss = error + along * off * off * now.squares + added * missed * missed / from_centre;
-        if (kept.tried && !(loss < kept.loss)) return;
-        kept = {true, loss, error, level, static_cast<std::uint8_t>(add)};
-        std::swap(place, tried);
-    };
-    attempt(length);
-    // Divided by a scale that can be told, an item asks for about that scale back.
-    for (const float stretch : stretches_) attempt(double{scales_[nearest_scale(length / double{stretch})]});
+        if (t == 0 || loss < kept.loss) kept = {loss, error, level, static_cast<std::uint8_t>(add), shrinks[t]};
+    }
+    cells.resize(2 * cell_stride(m));
+    kernels.quantize(values, m, kept.shrink, steps, halves, cells.data(), cells.data() + cell_stride(m));
     // |x| is at most |centre| + |x - centre|.
     const double bound = std::sqrt(kept.error) + slack * (norms_[centre] + 2.0 * length);
     const auto level = std::lower_bound(errors_.begin(), errors_.end(), bound,
@@ -109,16 +126,25 @@ void TransformPlan::quantize(const float* x, const float* values, std::size_t ce
     code[1] = static_cast<std::uint8_t>(kept.scale);
     code[2] = kept.add;
     code[3] = static_cast<std::uint8_t>(level - errors_.begin());
-    const Bit* bit = bit_.data() + centre * whole_bits_;
-    place[m] = 0;
-    for (std::size_t byte = header_bytes; byte < bytes_; ++byte, bit += 8) {
-        unsigned packed = 0;
-        for (unsigned b = 0; b < 8; ++b)
-            packed |=
-                (place[bit[b].coordinate < 0 ? m : static_cast<std::size_t>(bit[b].coordinate)] >> bit[b].shift & 1u)
-                << b;
-        code[byte] = static_cast<std::uint8_t>(packed);
+    kernels.pack(cells.data(), cell_bytes_[centre], byte_.data() + centre * whole_bits_,
+                 mask_.data() + centre * whole_bits_, bytes_ - header_bytes, code + header_bytes);
+}
+
+// One item needs no sorting by centres.
+void TransformPlan::encode_item(const float* x, std::uint8_t* code, std::atomic<bool>* nonfinite, int n_jobs) const {
+    const auto run = [&](const Plan& plan) {
+        Output output;
+        output.values = workspace().coordinates.floats(plan.bits().size());
+        output.nonfinite = nonfinite;
+        plan.run(x, 1, output, n_jobs);
+        return output.values;
+    };
+    std::size_t centre = 0;
+    if (frames_.size() > 1) {
+        const float* closeness = run(*nearest_);
+        centre = static_cast<std::size_t>(std::max_element(closeness, closeness + frames_.size()) - closeness);
     }
+    quantize(x, run(*frames_[centre]), centre, code);
 }
 
 void TransformPlan::encode_block(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
@@ -170,6 +196,7 @@ void TransformPlan::encode_block(const float* x, std::size_t n, std::uint8_t* co
 
 void TransformPlan::encode(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
                            int n_jobs) const {
+    if (n == 1) return encode_item(x, codes, nonfinite, n_jobs);
     const std::size_t rows = std::clamp<std::size_t>(block_bytes / (d_ * sizeof(float)), 64, most_rows);
     for (std::size_t start = 0; start < n; start += rows)
         encode_block(x + start * d_, std::min(rows, n - start), codes + start * bytes_, nonfinite, n_jobs);

@@ -108,6 +108,7 @@ private:
         std::int32_t coordinate;
         std::int32_t shift;
     };
+    void encode_item(const float* x, std::uint8_t* code, std::atomic<bool>* nonfinite, int n_jobs) const;
     void encode_block(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
                       int n_jobs) const;
     void quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const;
@@ -122,6 +123,10 @@ private:
     std::vector<std::size_t> first_;  // coordinate of each centre among all
     std::vector<std::int32_t> depths_;
     std::vector<Bit> bit_;  // (n_centres, whole_bits)
+    // Where the bytes of cells lie that these are bits of, which bits, and how many bytes there are for each centre.
+    std::vector<std::uint32_t> byte_;
+    std::vector<std::uint8_t> mask_;
+    std::vector<std::size_t> cell_bytes_;
     float add_least_, add_step_, share_;
     bool absolute_;
 };

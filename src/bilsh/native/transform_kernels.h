@@ -12,6 +12,9 @@ inline constexpr std::size_t bit_lanes = 16;
 // Weights are readable, and zero, up to a multiple of so many bits.
 inline constexpr std::size_t weight_padding = 32;
 
+// Bytes of cells are readable up to a multiple of this.
+inline constexpr std::size_t cell_padding = 128;
+
 // Sums over the coordinates v of an item and what their cells stand for, r.
 struct Products {
     double inside, product, squares;  // of v v, of v r, of r r
@@ -34,9 +37,17 @@ struct TransformKernels {
                  std::int32_t* keys);
     // Eight sums side by side, added up in one order, in double precision.
     double (*squared_distance)(const float* x, const float* y, std::size_t n);
-    // cells[i] = clip(floor(shrink * values[i] / steps[i]) + halves[i], 0, 2 halves[i] - 1); sums as above.
-    Products (*quantize)(const float* values, std::size_t n, float shrink, const float* steps, const float* halves,
-                         std::uint32_t* cells);
+    // Of each of some shrinks: what the cells below stand for at scale 1, r[i] = steps[i] * (cells[i] + 1/2 -
+    // halves[i]), beside the values. Eight sums side by side, added up in one order.
+    void (*try_shrinks)(const float* values, std::size_t n, const float* shrinks, std::size_t n_shrinks,
+                        const float* steps, const float* halves, Products* products);
+    // cells[i] = clip(floor(shrink * values[i] / steps[i]) + halves[i], 0, 2 halves[i] - 1), as two bytes.
+    void (*quantize)(const float* values, std::size_t n, float shrink, const float* steps, const float* halves,
+                     std::uint8_t* low, std::uint8_t* high);
+    // Bit j of the code: whether bytes[at[j]] has the bit of mask[j]. No `at` is beyond n, and bytes are readable up to
+    // a multiple of cell_padding.
+    void (*pack)(const std::uint8_t* bytes, std::size_t n, const std::uint32_t* at, const std::uint8_t* mask,
+                 std::size_t n_bytes, std::uint8_t* code);
 };
 
 }  // namespace bilsh

@@ -50,7 +50,7 @@ private:
 
 // One per thread; members are named after what they hold while a tile is worked on.
 struct Workspace {
-    Scratch tile, projected, values, planes, matrices, weights, shared_tiles, shared_planes;
+    Scratch tile, projected, values, planes, matrices, weights, coordinates, shared_tiles, shared_planes;
 };
 
 inline thread_local Workspace* workspace_in_use = nullptr;  // null: the thread's own

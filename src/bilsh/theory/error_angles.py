@@ -25,6 +25,8 @@ LEVELS = np.unique(np.round(np.concatenate([LEVELS, 1 - LEVELS]), 6))
 BINS = 8
 FEWEST = 400
 """Hits that a table needs."""
+FEWEST_OF_RANK = 40
+"""Hits that tell the ends of 95 % intervals of their ranks; what fewer cannot tell is that of all hits."""
 RANKS = (1, 3, 6)
 """Last ranks of groups of hits that are told apart; those behind them are one more group."""
 WIDENING = 0.25
@@ -78,11 +80,15 @@ class AngleTable:
     def _levels_of(self, ratios: Floats, cosines: Floats) -> Floats:
         """Levels of all hits that are :data:`LEVELS` of these."""
         good = np.isfinite(ratios) & np.isfinite(cosines)
-        if good.sum() < FEWEST // 2:
+        if (n := int(good.sum())) < FEWEST_OF_RANK:
             return LEVELS
         at = np.stack([self.cosine(ratios[good], level) for level in LEVELS], axis=1)
         found = [np.interp(x, row, LEVELS) for x, row in zip(cosines[good], at, strict=True)]
-        return np.asarray(np.quantile(found, LEVELS))
+        # A new hit is below the k-th smallest of n with probability k / (n + 1).
+        told = np.quantile(found, LEVELS, method="weibull")
+        too_low, too_high = LEVELS * (n + 1) < 1, (1 - LEVELS) * (n + 1) < 1
+        told = np.where(too_low, np.minimum(told, LEVELS), told)
+        return np.asarray(np.where(too_high, np.maximum(told, LEVELS), told))
 
     def holding(self, other: AngleTable) -> Self:
         """Return a table whose intervals hold those of both, whatever number of items the other one is of."""
