@@ -47,8 +47,8 @@ OCTAVE = 64
 """Steps of the logarithm from a number to twice the number."""
 
 CACHED = 24 << 20
-"""Bytes that a cache holds, about: where the first 1,024 bits of all codes take no more, all of these are read at once of
-visited rows; else the first 512, and the rest where these are near."""
+"""Bytes that a cache holds, about: where the first 1,024 bits of all codes take no more, all of these are read at once
+of visited rows; else the first 512, and the rest where these are near."""
 
 MIN_ITEMS = 10_000
 """Fewer items are read as a whole as quickly."""
