@@ -3,7 +3,7 @@
 All methods learn from the items that they encode; queries are other rows. `python tests/learned_codes.py FILE` goes on
 where FILE ends, in the order of PLAN, and needs FAISS; `--table FILE` prints the tables of docs/accuracy.md. Data that
 are not here are left out: MNIST, `glosses.npy` (text) and `glove.npy` lie in the folder BILSH_DATA. `--copies FILE`
-measures VLAD of copies of photographs instead, by learned and by sign codes: `flickr` and `vlad_codebook500.npy` there.
+measures VLAD of copies of photographs instead: `flickr` and `vlad_codebook500.npy` there.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import csv
 import os
 import re
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from bilsh.datasets.images import ImageFolder
 from bilsh.descriptors import Vlad, describe
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.inputs import COPIES, Copy
-from bilsh.experiments.peers import RABITQ_BITS, peer_rows, rabitq_name
+from bilsh.experiments.peers import METHODS, RABITQ_BITS, peer_rows, rabitq_name
 
 ITEMS, QUERIES = 20_000, 1_000
 DATA = Path(os.environ.get("BILSH_DATA") or "data")
@@ -31,21 +32,24 @@ OURS = "ours: learned, asymmetric"
 RABITQ = tuple(rabitq_name(bits, lists) for lists in (0, 256) for bits in RABITQ_BITS)
 QUICK = (OURS, "PQ", *RABITQ, "scalar quantiser")
 SIGNS = ("ours: sign, asymmetric", "ours: kernel, Hamming", "ours: sign, Hamming", "FAISS LSH", "ITQ")
-SIZES = (64, 128, 32, 98, 200)
-FEW = ("digits", "glove", "power law")
+SIZES = (64, 128, 32, 98, 200, 16, 400)
+MOST = {"digits": 200, "glove": 200}
+"""Bytes beyond which a code would be as long as the numbers themselves."""
 
-PLAN = (
-    *((name, 0, size, QUICK) for size in SIZES for name in ("text", "mnist")),
-    *((name, 0, size, ("OPQ",)) for name in ("text", "mnist") for size in SIZES),
-    *((name, 0, 32, (*QUICK, "OPQ")) for name in FEW),
-    *((name, seed, size, QUICK) for seed in (1, 2) for size in SIZES for name in ("text", "mnist")),
-    *((name, seed, size, ("OPQ",)) for size in SIZES[:3] for seed in (1, 2) for name in ("text", "mnist")),
-    *((name, 0, size, SIGNS) for size in (16, *SIZES, 400) for name in ("text", "mnist")),
-    *((name, seed, size, QUICK) for seed in range(3) for size in (16, 400) for name in ("text", "mnist")),
-    *((name, seed, 32, (*QUICK, "OPQ")) for seed in (1, 2) for name in FEW),
-    *((name, 0, 64, (*QUICK, "OPQ")) for name in FEW),
-    *((name, seed, size, ("OPQ",)) for seed in (1, 2) for size in SIZES[3:] for name in ("text", "mnist")),
-    *((name, 0, 16, ("OPQ",)) for name in ("text", "mnist")),
+PLAN = tuple(
+    (name, seed, size, methods)
+    for names, seeds, methods in (
+        (("text", "mnist"), range(3), QUICK),
+        (("text", "mnist"), range(3), ("OPQ",)),
+        (("digits", "glove", "power law"), range(3), QUICK),
+        (("text", "mnist", "digits", "glove", "power law"), range(1), SIGNS),
+        (("mnist",), range(3), ("OPQ of all numbers",)),
+        (("digits", "glove", "power law"), range(3), ("OPQ",)),
+    )
+    for seed in seeds
+    for size in SIZES
+    for name in names
+    if size <= MOST.get(name, size)
 )
 """What is measured, the most wanted first: data, seed, bytes, methods."""
 
@@ -107,12 +111,17 @@ def measure(path, data, method, size, draw):
 
 PHOTOGRAPHS, COPIED = 1_000, 300
 COPY_COLUMNS = ("copy", "seed", "method", "bytes", "found_first", "recall_at_10")
+OF_NUMBERS = ("PQ", "RaBitQ of random directions", "FAISS LSH")
+OF_COMPONENTS = (*RABITQ[: len(RABITQ_BITS)], "scalar quantiser", "ITQ", "OPQ")
 
 
-def photographs(folder):
-    """VLAD (n, 250, 256) of photographs, and of two kinds of copies of some: kind -> (originals, VLAD)."""
+def photographs(folder, seed):
+    """VLAD (n, 250, 256) of photographs, and of two kinds of copies of some: kind -> (originals, VLAD).
+
+    Each seed has other photographs.
+    """
     book = np.load(DATA / "vlad_codebook500.npy").astype(np.float32)
-    paths = datasets.images(DATA / "flickr").paths[:PHOTOGRAPHS]
+    paths = datasets.images(DATA / "flickr").paths[PHOTOGRAPHS * seed :][:PHOTOGRAPHS]
     items = describe(ImageFolder(list(paths)), Vlad(book), cache=folder)
     place = {path: row for row, path in enumerate(items.paths[:COPIED])}
     copies = {}
@@ -137,29 +146,65 @@ def some_photographs(n, rng):
     return np.asarray(X[rng.permutation(len(X))[:n]]).reshape(n, -1)
 
 
-def measure_copies(path, seeds, sizes=(32, 64, 128, 200)):
-    """Copies whose original comes first and recall of their ten exact neighbours, by learned and by sign codes.
+def ours_of_copies(X, size, seed):
+    """Name and search of our codes: "chosen" as EuclideanEncoder takes them, "learned" as they are asked for."""
+    for method, encoder, mode in (
+        ("ours: chosen", bilsh.EuclideanEncoder(size, random_state=seed), "asymmetric"),
+        (OURS, bilsh.EuclideanEncoder(size, transform="klt", random_state=seed), "asymmetric"),
+        ("ours: sign, asymmetric", bilsh.AngleEncoder(8 * size, random_state=seed), "asymmetric"),
+        ("ours: sign, Hamming", bilsh.AngleEncoder(8 * size, random_state=seed), "hamming"),
+    ):
+        index = bilsh.Index(encoder.fit(X).transform(X), encoder)
+        yield method, lambda Q, index=index, mode=mode: np.asarray(index.search(Q, k=10, mode=mode).ids)
 
-    "chosen" are the codes that EuclideanEncoder takes by itself, "learned" those that it is asked for by name.
+
+def peers_of_copies(X, size):
+    """Name and search of peers: of all numbers where they can, else of components.
+
+    Items have fewer components than numbers, all of which are kept: what queries have beside them is the same for all
+    items. OPQ rotates the leading 512.
     """
-    X, copies = photographs(path.parent / "descriptors")
-    exact = {kind: exact_neighbors(Q, X, 10)[0] for kind, (_, Q) in copies.items()}
-    with path.open("w", newline="") as file:
+    rows = X.reshape(len(X), -1)
+    mean = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+    rows = rows - mean
+    values, left = np.linalg.eigh((rows @ rows.T).astype(np.float64))
+    largest = np.argsort(-values)[: len(X) - 1]
+    axes = (rows.T @ (left[:, largest] / np.sqrt(values[largest])).astype(np.float32)).astype(np.float32)
+    for method in (*OF_NUMBERS, *OF_COMPONENTS):
+        turn = np.ascontiguousarray(axes[:, :512]) if method == "OPQ" else axes
+
+        def seen(Z, of_numbers=method in OF_NUMBERS, turn=turn):
+            Z = Z.reshape(len(Z), -1) - mean
+            return Z if of_numbers else np.ascontiguousarray(Z @ turn)
+
+        items = seen(X)
+        if (peer := METHODS[method](items.shape, size, 1.0)) is not None:
+            peer.train(items)
+            peer.add(items)
+            yield method, lambda Q, peer=peer, seen=seen: peer.search(seen(Q))
+
+
+def measure_copies(path, seeds, sizes=(32, 64, 128, 200)):
+    """Append what is missing: copies whose original comes first, and recall of their ten exact neighbours."""
+    done = {(int(row["seed"]), int(row["bytes"])) for row in read(path)} if path.exists() else set()
+    with path.open("a", newline="") as file:
         out = csv.writer(file)
-        out.writerow(COPY_COLUMNS)
-        for seed, size in ((seed, size) for seed in range(seeds) for size in sizes):
-            for method, encoder in (
-                ("chosen", bilsh.EuclideanEncoder(size, random_state=seed)),
-                ("learned", bilsh.EuclideanEncoder(size, transform="klt", random_state=seed)),
-                ("sign", bilsh.AngleEncoder(8 * size, random_state=seed)),
-            ):
-                index = bilsh.Index(encoder.fit(X).transform(X), encoder)
-                for kind, (originals, Q) in copies.items():
-                    ids = np.asarray(index.search(Q, k=10, mode="asymmetric").ids)
-                    first = (ids[:, 0] == originals).mean()
-                    recall = recall_of_ids(ids, exact[kind])
-                    out.writerow([kind, seed, method, size, f"{first:.4f}", f"{recall:.4f}"])
-                    file.flush()
+        if not done:
+            out.writerow(COPY_COLUMNS)
+        for seed in range(seeds):
+            missing = [size for size in sizes if (seed, size) not in done]
+            if not missing:
+                continue
+            X, copies = photographs(path.parent / "descriptors", seed)
+            exact = {kind: exact_neighbors(Q, X, 10)[0] for kind, (_, Q) in copies.items()}
+            for size in missing:
+                for method, search in chain(ours_of_copies(X, size, seed), peers_of_copies(X, size)):
+                    for kind, (originals, Q) in copies.items():
+                        ids = search(Q)
+                        first = (ids[:, 0] == originals).mean()
+                        recall = recall_of_ids(ids, exact[kind])
+                        out.writerow([kind, seed, method, size, f"{first:.4f}", f"{recall:.4f}"])
+                file.flush()
 
 
 def read(path):
@@ -173,7 +218,7 @@ BEST = {
     "RaBitQ, best bits": RABITQ[: len(RABITQ_BITS)],
 }
 SHOWN = {
-    **{name: (name,) for name in (OURS, "OPQ", "PQ")},
+    **{name: (name,) for name in (OURS, "OPQ", "OPQ of all numbers", "PQ")},
     **BEST,
     **{name: (name,) for name in ("scalar quantiser", *SIGNS)},
 }
@@ -198,6 +243,32 @@ def tables(path):
                 if any(cells):
                     lines.append(f"| {shown} | " + " | ".join(cells) + " |")
         lines.append("| least lead | " + " | ".join(least_lead(mine, size) for size in sizes) + " |")
+    return "\n".join(lines)
+
+
+def copy_tables(path):
+    """Mean share of copies that find their original first, its standard error over draws, and mean recall."""
+    found, lines = read(path), []
+    sizes = sorted({int(row["bytes"]) for row in found})
+    for kind in COPIES:
+        lines += [
+            f"\n| {kind}: found first ± error (draws), recall | "
+            + " | ".join(f"{size} B" for size in sizes)
+            + " |"
+        ]
+        lines += ["|---" * (len(sizes) + 1) + "|"]
+        for shown in dict.fromkeys(row["method"] for row in found):
+            cells = []
+            for size in sizes:
+                key = (kind, shown, str(size))
+                mine = [row for row in found if (row["copy"], row["method"], row["bytes"]) == key]
+                first, recall = ([float(row[each]) for row in mine] for each in COPY_COLUMNS[-2:])
+                error = np.std(first, ddof=1) / np.sqrt(len(first)) if len(first) > 1 else 0
+                text = (
+                    f"{np.mean(first):.3f} ± {error:.3f} ({len(mine)}), {np.mean(recall):.3f}" if mine else ""
+                )
+                cells.append(text.replace("0.", "."))
+            lines.append(f"| {shown} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -251,6 +322,8 @@ def main():
     parser.add_argument("--copies", action="store_true", help="VLAD of copies of photographs")
     parser.add_argument("--seeds", type=int, default=3, help="draws of --copies")
     given = parser.parse_args()
+    if given.copies and given.table:
+        return print(copy_tables(given.file))
     if given.copies:
         return measure_copies(given.file, given.seeds)
     if given.table:
