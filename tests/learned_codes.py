@@ -36,18 +36,21 @@ SIZES = (64, 128, 32, 98, 200, 16, 400)
 MOST = {"digits": 200, "glove": 200}
 """Bytes beyond which a code would be as long as the numbers themselves."""
 
+FIRST, FEW = ("text", "mnist"), ("digits", "glove", "power law")
+
 PLAN = tuple(
     (name, seed, size, methods)
-    for names, seeds, methods in (
-        (("text", "mnist"), range(3), QUICK),
-        (("text", "mnist"), range(3), ("OPQ",)),
-        (("digits", "glove", "power law"), range(3), QUICK),
-        (("text", "mnist", "digits", "glove", "power law"), range(1), SIGNS),
-        (("mnist",), range(3), ("OPQ of all numbers",)),
-        (("digits", "glove", "power law"), range(3), ("OPQ",)),
+    for names, seeds, sizes, methods in (
+        (FIRST, range(3), SIZES, QUICK),
+        (FEW, range(3), SIZES, QUICK),
+        (FIRST, range(3), SIZES, ("OPQ from components", "OPQ")),
+        (FEW + FIRST, range(1), SIZES, SIGNS),
+        (FEW, range(3), SIZES, ("OPQ from components",)),
+        (FEW, range(3), (32,), ("OPQ",)),
+        (("mnist",), range(3), (98,), ("OPQ of all numbers",)),
     )
     for seed in seeds
-    for size in SIZES
+    for size in sizes
     for name in names
     if size <= MOST.get(name, size)
 )
@@ -112,7 +115,7 @@ def measure(path, data, method, size, draw):
 PHOTOGRAPHS, COPIED = 1_000, 300
 COPY_COLUMNS = ("copy", "seed", "method", "bytes", "found_first", "recall_at_10")
 OF_NUMBERS = ("PQ", "RaBitQ of random directions", "FAISS LSH")
-OF_COMPONENTS = (*RABITQ[: len(RABITQ_BITS)], "scalar quantiser", "ITQ", "OPQ")
+OF_COMPONENTS = (*RABITQ[: len(RABITQ_BITS)], "scalar quantiser", "ITQ", "OPQ from components")
 
 
 def photographs(folder, seed):
@@ -171,7 +174,7 @@ def peers_of_copies(X, size):
     largest = np.argsort(-values)[: len(X) - 1]
     axes = (rows.T @ (left[:, largest] / np.sqrt(values[largest])).astype(np.float32)).astype(np.float32)
     for method in (*OF_NUMBERS, *OF_COMPONENTS):
-        turn = np.ascontiguousarray(axes[:, :512]) if method == "OPQ" else axes
+        turn = np.ascontiguousarray(axes[:, :512]) if method.startswith("OPQ") else axes
 
         def seen(Z, of_numbers=method in OF_NUMBERS, turn=turn):
             Z = Z.reshape(len(Z), -1) - mean
@@ -213,36 +216,51 @@ def read(path):
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
-BEST = {
-    "IVF256-RaBitQ, best bits": RABITQ[len(RABITQ_BITS) :],
-    "RaBitQ, best bits": RABITQ[: len(RABITQ_BITS)],
-}
 SHOWN = {
-    **{name: (name,) for name in (OURS, "OPQ", "OPQ of all numbers", "PQ")},
-    **BEST,
-    **{name: (name,) for name in ("scalar quantiser", *SIGNS)},
+    "`EuclideanEncoder`": (OURS,),
+    "OPQ from components": ("OPQ from components",),
+    "OPQ": ("OPQ",),
+    "OPQ of all numbers": ("OPQ of all numbers",),
+    "PQ": ("PQ",),
+    "IVF256-RaBitQ, all lists": RABITQ[len(RABITQ_BITS) :],
+    "RaBitQ after PCA": RABITQ[: len(RABITQ_BITS)],
+    "scalar quantiser after PCA": ("scalar quantiser",),
+    "our sign codes": ("ours: sign, asymmetric",),
 }
 """Rows of tables: of RaBitQ the number of bits that found most, in each column."""
+BY_HAMMING = {
+    "our kernel codes": ("ours: kernel, Hamming",),
+    "our sign codes": ("ours: sign, Hamming",),
+    "FAISS LSH": ("FAISS LSH",),
+    "ITQ": ("ITQ",),
+}
+HEADS = (
+    ("recall@10 ± standard error (draws), real-valued queries", SHOWN, False),
+    ("recall@10 ± standard error (draws), by Hamming distance", BY_HAMMING, False),
+    ("train s / encode µs / query µs", {**SHOWN, "FAISS LSH": ("FAISS LSH",), "ITQ": ("ITQ",)}, True),
+)
 
 
 def tables(path):
     """Mean recall by data, method and bytes, its standard error over queries and number of draws; then times.
 
-    Below them by how much ours leads the best of the others that keep real-valued queries, at least, over the draws.
+    With them by how much ours leads the best of the others that keep real-valued queries, at least, over the draws.
     """
     found, lines = read(path), []
     for name in dict.fromkeys(row["data"] for row in found):
         mine = [row for row in found if row["data"] == name]
         sizes = sorted({int(row["bytes"]) for row in mine})
-        for times in (False, True):
-            head = f"{name}, " + ("train s / encode µs / query µs" if times else "recall@10 ± error (draws)")
-            lines += [f"\n| {head} | " + " | ".join(f"{size} B" for size in sizes) + " |"]
+        lines += [f"\n## {name}"]
+        for head, kinds, times in HEADS:
+            lines += ["", head + ":", "", "| | " + " | ".join(f"{size} B" for size in sizes) + " |"]
             lines += ["|---" * (len(sizes) + 1) + "|"]
-            for shown, methods in SHOWN.items():
+            for shown, methods in kinds.items():
                 cells = [cell(mine, methods, size, times) for size in sizes]
                 if any(cells):
                     lines.append(f"| {shown} | " + " | ".join(cells) + " |")
-        lines.append("| least lead | " + " | ".join(least_lead(mine, size) for size in sizes) + " |")
+            if kinds is SHOWN:
+                leads = " | ".join(least_lead(mine, size) for size in sizes)
+                lines.append(f"| least lead of a draw | {leads} |")
     return "\n".join(lines)
 
 
@@ -267,7 +285,7 @@ def copy_tables(path):
                 text = (
                     f"{np.mean(first):.3f} ± {error:.3f} ({len(mine)}), {np.mean(recall):.3f}" if mine else ""
                 )
-                cells.append(text.replace("0.", "."))
+                cells.append(short(text))
             lines.append(f"| {shown} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -287,16 +305,21 @@ def cell(rows, methods, size, times):
         if not timed:
             return ""
         train, encode, query = (min(float(row[key]) for row in timed) for key in TIMES)
-        return f"{train:.1f} / {encode:.1f} / {query:.0f}"
+        return short(f"{train:.1f} / {encode:.1f} / {query:.0f}")
     mean = np.mean([float(row["recall_at_10"]) for row in best])
     error = np.sqrt(np.mean([float(row["standard_error"]) ** 2 for row in best]) / len(best))
     bits = re.findall(r", (\d) bits", best[0]["method"]) or ["1"]
-    more = f", {bits[0]} bits" if len(methods) > 1 else ""
-    return f"{mean:.3f} ± {error:.3f} ({len(best)}{more})".replace("0.", ".")
+    more = f", {bits[0]} b" if len(methods) > 1 else ""
+    return short(f"{mean:.3f} ± {error:.3f}{more} ({len(best)})")
+
+
+def short(text):
+    """Without zeros before points."""
+    return re.sub(r"(?<!\d)0\.", ".", text)
 
 
 def least_lead(rows, size):
-    """The least of the draws' leads of ours over the best of the others, and over which."""
+    """The least of the draws' leads of ours over the best of the others, over which, and the number of draws."""
     leads = []
     for seed in {row["seed"] for row in rows}:
         here = [row for row in rows if row["seed"] == seed and int(row["bytes"]) == size]
@@ -307,7 +330,11 @@ def least_lead(rows, size):
         if ours and others:
             recall, method = max(others)
             leads.append((ours[0] - recall, method))
-    return f"{min(leads)[0]:+.3f} ({min(leads)[1]})" if leads else ""
+    if not leads:
+        return ""
+    least, method = min(leads)
+    name = method.replace("256-RaBitQ", "").replace(" bits", " b").replace(",", "")
+    return short(f"{least:+.3f} {name} ({len(leads)})")
 
 
 def main():
