@@ -1,7 +1,7 @@
 """Recall@10 of learned codes and their peers at equal bytes: what docs/results/learned.csv keeps.
 
 All methods learn from the items that they encode; queries are other rows. `python tests/learned_codes.py FILE` goes on
-where FILE ends, in the order of PLAN, and needs FAISS; `--table FILE` prints the tables of docs/accuracy.md. Data that
+where FILE ends, in the order of PLAN, and needs FAISS; `--table` prints docs/results/learned.md. Data that
 are not here are left out: MNIST, `glosses.npy` (text) and `glove.npy` lie in the folder BILSH_DATA. `--copies FILE`
 measures VLAD of copies of photographs instead: `flickr` and `vlad_codebook500.npy` there.
 """
@@ -241,12 +241,19 @@ HEADS = (
 )
 
 
+TITLE = """# Codes at equal bytes, all tables
+
+Made of [learned.csv](learned.csv) by `python tests/learned_codes.py docs/results/learned.csv --table`. What the rows
+are and tell stands in [accuracy](../accuracy.md#learned-codes-at-equal-bytes). Times are the least of the draws,
+of one processor that others used too (AMD EPYC, AVX-512)."""
+
+
 def tables(path):
     """Mean recall by data, method and bytes, its standard error over queries and number of draws; then times.
 
     With them by how much ours leads the best of the others that keep real-valued queries, at least, over the draws.
     """
-    found, lines = read(path), []
+    found, lines = read(path), [TITLE]
     for name in dict.fromkeys(row["data"] for row in found):
         mine = [row for row in found if row["data"] == name]
         sizes = sorted({int(row["bytes"]) for row in mine})
@@ -268,12 +275,9 @@ def copy_tables(path):
     """Mean share of copies that find their original first, its standard error over draws, and mean recall."""
     found, lines = read(path), []
     sizes = sorted({int(row["bytes"]) for row in found})
+    draws = len({row["seed"] for row in found})
     for kind in COPIES:
-        lines += [
-            f"\n| {kind}: found first ± error (draws), recall | "
-            + " | ".join(f"{size} B" for size in sizes)
-            + " |"
-        ]
+        lines += [f"\n| {kind}, {draws} draws | " + " | ".join(f"{size} B" for size in sizes) + " |"]
         lines += ["|---" * (len(sizes) + 1) + "|"]
         for shown in dict.fromkeys(row["method"] for row in found):
             cells = []
@@ -282,11 +286,8 @@ def copy_tables(path):
                 mine = [row for row in found if (row["copy"], row["method"], row["bytes"]) == key]
                 first, recall = ([float(row[each]) for row in mine] for each in COPY_COLUMNS[-2:])
                 error = np.std(first, ddof=1) / np.sqrt(len(first)) if len(first) > 1 else 0
-                text = (
-                    f"{np.mean(first):.3f} ± {error:.3f} ({len(mine)}), {np.mean(recall):.3f}" if mine else ""
-                )
-                cells.append(short(text))
-            lines.append(f"| {shown} | " + " | ".join(cells) + " |")
+                cells.append(f"{np.mean(first):.3f} ± {error:.3f}, {np.mean(recall):.3f}" if mine else "")
+            lines.append(short(f"| {shown} | " + " | ".join(cells) + " |"))
     return "\n".join(lines)
 
 
