@@ -11,7 +11,7 @@ import csv
 import os
 import re
 from functools import cache
-from itertools import chain
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from bilsh.datasets.images import ImageFolder
 from bilsh.descriptors import Vlad, describe
 from bilsh.evaluation import exact_neighbors, recall_of_ids
 from bilsh.experiments.inputs import COPIES, Copy
-from bilsh.experiments.peers import METHODS, RABITQ_BITS, peer_rows, rabitq_name
+from bilsh.experiments.peers import METHODS, RABITQ_BITS, counts_hamming, peer_rows, rabitq_name
 
 ITEMS, QUERIES = 20_000, 1_000
 DATA = Path(os.environ.get("BILSH_DATA") or "data")
@@ -112,10 +112,17 @@ def measure(path, data, method, size, draw):
             file.flush()
 
 
-PHOTOGRAPHS, COPIED = 1_000, 300
+PHOTOGRAPHS, COPIED, COPY_SIZES = 1_000, 300, (32, 64, 128, 200)
 COPY_COLUMNS = ("copy", "seed", "method", "bytes", "found_first", "recall_at_10")
 OF_NUMBERS = ("PQ", "RaBitQ of random directions", "FAISS LSH")
 OF_COMPONENTS = (*RABITQ[: len(RABITQ_BITS)], "scalar quantiser", "ITQ", "OPQ from components")
+OF_COPIES = {
+    "ours: sign, asymmetric": lambda size, seed: bilsh.AngleEncoder(8 * size, random_state=seed),
+    OURS: lambda size, seed: bilsh.EuclideanEncoder(size, transform="klt", random_state=seed),
+    "ours: chosen": lambda size, seed: bilsh.EuclideanEncoder(size, random_state=seed),
+    "ours: sign, Hamming": lambda size, seed: bilsh.AngleEncoder(8 * size, random_state=seed),
+}
+"""Our codes of copies; "chosen" are those that EuclideanEncoder takes by itself."""
 
 
 def photographs(folder, seed):
@@ -149,64 +156,68 @@ def some_photographs(n, rng):
     return np.asarray(X[rng.permutation(len(X))[:n]]).reshape(n, -1)
 
 
-def ours_of_copies(X, size, seed):
-    """Name and search of our codes: "chosen" as EuclideanEncoder takes them, "learned" as they are asked for."""
-    for method, encoder, mode in (
-        ("ours: chosen", bilsh.EuclideanEncoder(size, random_state=seed), "asymmetric"),
-        (OURS, bilsh.EuclideanEncoder(size, transform="klt", random_state=seed), "asymmetric"),
-        ("ours: sign, asymmetric", bilsh.AngleEncoder(8 * size, random_state=seed), "asymmetric"),
-        ("ours: sign, Hamming", bilsh.AngleEncoder(8 * size, random_state=seed), "hamming"),
-    ):
-        index = bilsh.Index(encoder.fit(X).transform(X), encoder)
-        yield method, lambda Q, index=index, mode=mode: np.asarray(index.search(Q, k=10, mode=mode).ids)
-
-
-def peers_of_copies(X, size):
-    """Name and search of peers: of all numbers where they can, else of components.
-
-    Items have fewer components than numbers, all of which are kept: what queries have beside them is the same for all
-    items. OPQ rotates the leading 512.
-    """
+def components(X):
+    """Mean and principal axes (d, n - 1) of matrices: all that items have, as there are fewer of them than numbers."""
     rows = X.reshape(len(X), -1)
     mean = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
     rows = rows - mean
     values, left = np.linalg.eigh((rows @ rows.T).astype(np.float64))
     largest = np.argsort(-values)[: len(X) - 1]
-    axes = (rows.T @ (left[:, largest] / np.sqrt(values[largest])).astype(np.float32)).astype(np.float32)
-    for method in (*OF_NUMBERS, *OF_COMPONENTS):
-        turn = np.ascontiguousarray(axes[:, :512]) if method.startswith("OPQ") else axes
-
-        def seen(Z, of_numbers=method in OF_NUMBERS, turn=turn):
-            Z = Z.reshape(len(Z), -1) - mean
-            return Z if of_numbers else np.ascontiguousarray(Z @ turn)
-
-        items = seen(X)
-        if (peer := METHODS[method](items.shape, size, 1.0)) is not None:
-            peer.train(items)
-            peer.add(items)
-            yield method, lambda Q, peer=peer, seen=seen: peer.search(seen(Q))
+    return mean, rows.T @ (left[:, largest] / np.sqrt(values[largest])).astype(np.float32)
 
 
-def measure_copies(path, seeds, sizes=(32, 64, 128, 200)):
+def searcher(method, X, size, seed, mean, axes):
+    """What finds the ten nearest items by codes of a method; None where there is no such code.
+
+    Peers that cannot take so many numbers have components, OPQ the leading 512: what queries have beside them is the
+    same for all items.
+    """
+    if method in OF_COPIES:
+        encoder = OF_COPIES[method](size, seed).fit(X)
+        index = bilsh.Index(encoder.transform(X), encoder)
+        mode = "hamming" if counts_hamming(method) else "asymmetric"
+        return lambda Q: np.asarray(index.search(Q, k=10, mode=mode).ids)
+
+    def seen(Z):
+        Z = Z.reshape(len(Z), -1) - mean
+        if method in OF_NUMBERS:
+            return Z
+        return np.ascontiguousarray(Z @ (axes[:, :512] if method.startswith("OPQ") else axes))
+
+    items = seen(X)
+    peer = METHODS[method](items.shape, size, 1.0)
+    if peer is None:
+        return None
+    peer.train(items)
+    peer.add(items)
+    return lambda Q: peer.search(seen(Q))
+
+
+def measure_copies(path, seeds, method, size):
     """Append what is missing: copies whose original comes first, and recall of their ten exact neighbours."""
-    done = {(int(row["seed"]), int(row["bytes"])) for row in read(path)} if path.exists() else set()
+    done = (
+        {(int(row["seed"]), row["method"], int(row["bytes"])) for row in read(path)}
+        if path.exists()
+        else set()
+    )
     with path.open("a", newline="") as file:
         out = csv.writer(file)
         if not done:
             out.writerow(COPY_COLUMNS)
         for seed in range(seeds):
-            missing = [size for size in sizes if (seed, size) not in done]
-            if not missing:
-                continue
             X, copies = photographs(path.parent / "descriptors", seed)
             exact = {kind: exact_neighbors(Q, X, 10)[0] for kind, (_, Q) in copies.items()}
-            for size in missing:
-                for method, search in chain(ours_of_copies(X, size, seed), peers_of_copies(X, size)):
-                    for kind, (originals, Q) in copies.items():
-                        ids = search(Q)
-                        first = (ids[:, 0] == originals).mean()
-                        recall = recall_of_ids(ids, exact[kind])
-                        out.writerow([kind, seed, method, size, f"{first:.4f}", f"{recall:.4f}"])
+            mean, axes = components(X)
+            for each, n_bytes in product((*OF_COPIES, *OF_NUMBERS, *OF_COMPONENTS), COPY_SIZES):
+                wanted = (not method or each in method) and (not size or n_bytes in size)
+                if not wanted or (seed, each, n_bytes) in done:
+                    continue
+                if (search := searcher(each, X, n_bytes, seed, mean, axes)) is None:
+                    continue
+                for kind, (originals, Q) in copies.items():
+                    ids = search(Q)
+                    first, recall = (ids[:, 0] == originals).mean(), recall_of_ids(ids, exact[kind])
+                    out.writerow([kind, seed, each, n_bytes, f"{first:.4f}", f"{recall:.4f}"])
                 file.flush()
 
 
@@ -353,7 +364,7 @@ def main():
     if given.copies and given.table:
         return print(copy_tables(given.file))
     if given.copies:
-        return measure_copies(given.file, given.seeds)
+        return measure_copies(given.file, given.seeds, given.method, given.size)
     if given.table:
         return print(tables(given.file))
     return measure(given.file, given.data, given.method, given.size, given.draw)

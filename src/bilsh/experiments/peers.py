@@ -308,7 +308,7 @@ METHODS: dict[str, Method] = {
     "PQ": _pq,
     "OPQ": _opq(512),
     "OPQ of all numbers": _opq(4096),
-    "OPQ from components": _opq(4096, _FromComponents),
+    "OPQ from components": _opq(512, _FromComponents),
     "scalar quantiser": _scalar,
 }
 
