@@ -114,6 +114,7 @@ def measure(path, data, method, size, draw):
 
 PHOTOGRAPHS, COPIED, COPY_SIZES = 1_000, 300, (32, 64, 128, 200)
 COPY_COLUMNS = ("copy", "seed", "method", "bytes", "found_first", "recall_at_10")
+APART = ", learned from others"
 OF_NUMBERS = ("PQ", "RaBitQ of random directions", "FAISS LSH")
 OF_COMPONENTS = (*RABITQ[: len(RABITQ_BITS)], "scalar quantiser", "ITQ", "OPQ from components")
 OF_COPIES = {
@@ -166,14 +167,14 @@ def components(X):
     return mean, rows.T @ (left[:, largest] / np.sqrt(values[largest])).astype(np.float32)
 
 
-def searcher(method, X, size, seed, mean, axes):
-    """What finds the ten nearest items by codes of a method; None where there is no such code.
+def searcher(method, rows, X, size, seed, mean, axes):
+    """What finds the ten nearest of X by codes of a method that learned from rows; None where there is no such code.
 
-    Peers that cannot take so many numbers have components, OPQ the leading 512: what queries have beside them is the
-    same for all items.
+    Mean and axes are those of the rows. Peers that cannot take so many numbers have components, OPQ the leading 512:
+    where rows are the items, what queries have beside them is the same for all.
     """
     if method in OF_COPIES:
-        encoder = OF_COPIES[method](size, seed).fit(X)
+        encoder = OF_COPIES[method](size, seed).fit(rows)
         index = bilsh.Index(encoder.transform(X), encoder)
         mode = "hamming" if counts_hamming(method) else "asymmetric"
         return lambda Q: np.asarray(index.search(Q, k=10, mode=mode).ids)
@@ -184,17 +185,20 @@ def searcher(method, X, size, seed, mean, axes):
             return Z
         return np.ascontiguousarray(Z @ (axes[:, :512] if method.startswith("OPQ") else axes))
 
-    items = seen(X)
-    peer = METHODS[method](items.shape, size, 1.0)
+    learned_from = seen(rows)
+    peer = METHODS[method](learned_from.shape, size, 1.0)
     if peer is None:
         return None
-    peer.train(items)
-    peer.add(items)
+    peer.train(learned_from)
+    peer.add(seen(X))
     return lambda Q: peer.search(seen(Q))
 
 
-def measure_copies(path, seeds, method, size):
-    """Append what is missing: copies whose original comes first, and recall of their ten exact neighbours."""
+def measure_copies(path, seeds, method, size, apart):
+    """Append what is missing: copies whose original comes first, and recall of their ten exact neighbours.
+
+    Methods learn from the photographs that they encode, or from others where these are to be apart.
+    """
     done = (
         {(int(row["seed"]), row["method"], int(row["bytes"])) for row in read(path)}
         if path.exists()
@@ -207,17 +211,19 @@ def measure_copies(path, seeds, method, size):
         for seed in range(seeds):
             X, copies = photographs(path.parent / "descriptors", seed)
             exact = {kind: exact_neighbors(Q, X, 10)[0] for kind, (_, Q) in copies.items()}
-            mean, axes = components(X)
+            rows = photographs(path.parent / "descriptors", seed + 1)[0] if apart else X
+            mean, axes = components(rows)
             for each, n_bytes in product((*OF_COPIES, *OF_NUMBERS, *OF_COMPONENTS), COPY_SIZES):
                 wanted = (not method or each in method) and (not size or n_bytes in size)
-                if not wanted or (seed, each, n_bytes) in done:
+                shown = each + APART * apart
+                if not wanted or (seed, shown, n_bytes) in done:
                     continue
-                if (search := searcher(each, X, n_bytes, seed, mean, axes)) is None:
+                if (search := searcher(each, rows, X, n_bytes, seed, mean, axes)) is None:
                     continue
                 for kind, (originals, Q) in copies.items():
                     ids = search(Q)
                     first, recall = (ids[:, 0] == originals).mean(), recall_of_ids(ids, exact[kind])
-                    out.writerow([kind, seed, each, n_bytes, f"{first:.4f}", f"{recall:.4f}"])
+                    out.writerow([kind, seed, shown, n_bytes, f"{first:.4f}", f"{recall:.4f}"])
                 file.flush()
 
 
@@ -360,11 +366,14 @@ def main():
     parser.add_argument("--draw", action="append", type=int, help="only these draws")
     parser.add_argument("--copies", action="store_true", help="VLAD of copies of photographs")
     parser.add_argument("--seeds", type=int, default=3, help="draws of --copies")
+    parser.add_argument(
+        "--apart", action="store_true", help="learn from other photographs than those of --copies"
+    )
     given = parser.parse_args()
     if given.copies and given.table:
         return print(copy_tables(given.file))
     if given.copies:
-        return measure_copies(given.file, given.seeds, given.method, given.size)
+        return measure_copies(given.file, given.seeds, given.method, given.size, given.apart)
     if given.table:
         return print(tables(given.file))
     return measure(given.file, given.data, given.method, given.size, given.draw)
