@@ -289,12 +289,11 @@ def tables(path):
 
 
 def copy_tables(path):
-    """Mean share of copies that find their original first, its standard error over draws, and mean recall."""
+    """Mean share of copies that find their original first, its error over draws (how many), and mean recall."""
     found, lines = read(path), []
     sizes = sorted({int(row["bytes"]) for row in found})
-    draws = len({row["seed"] for row in found})
     for kind in COPIES:
-        lines += [f"\n| {kind}, {draws} draws | " + " | ".join(f"{size} B" for size in sizes) + " |"]
+        lines += [f"\n| {kind} | " + " | ".join(f"{size} B" for size in sizes) + " |"]
         lines += ["|---" * (len(sizes) + 1) + "|"]
         for shown in dict.fromkeys(row["method"] for row in found):
             cells = []
@@ -302,8 +301,10 @@ def copy_tables(path):
                 key = (kind, shown, str(size))
                 mine = [row for row in found if (row["copy"], row["method"], row["bytes"]) == key]
                 first, recall = ([float(row[each]) for row in mine] for each in COPY_COLUMNS[-2:])
-                error = np.std(first, ddof=1) / np.sqrt(len(first)) if len(first) > 1 else 0
-                cells.append(f"{np.mean(first):.3f} ± {error:.3f}, {np.mean(recall):.3f}" if mine else "")
+                error = f" ± {np.std(first, ddof=1) / np.sqrt(len(first)):.3f}" if len(first) > 1 else ""
+                cells.append(
+                    f"{np.mean(first):.3f}{error} ({len(mine)}), {np.mean(recall):.3f}" if mine else ""
+                )
             lines.append(short(f"| {shown} | " + " | ".join(cells) + " |"))
     return "\n".join(lines)
 
