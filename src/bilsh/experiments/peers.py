@@ -167,15 +167,15 @@ def _lsh(shape: tuple[int, int], size: int, bandwidth: float) -> Peer:
 
 
 def _itq(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
-    if 8 * size > shape[1]:
+    if 8 * size > min(shape[1], shape[0] - 1):
         return None
     return _Faiss(optional("faiss", "ITQ").index_factory(shape[1], f"ITQ{8 * size},LSH"))
 
 
-def _rabitq(bits: int, lists: int) -> Method:
+def _rabitq(bits: int, lists: int, turn: str = "PCAR") -> Method:
     """As many leading components as fit, of so many bits; residuals to centres where there are lists, all looked at.
 
-    The byte that names the list counts.
+    The byte that names the list counts. The turn "RR" takes random directions instead of leading ones.
     """
 
     def method(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
@@ -183,8 +183,9 @@ def _rabitq(bits: int, lists: int) -> Method:
         if not hasattr(faiss, "IndexIVFRaBitQ") or n < lists:
             return None
         kind = f"{f'IVF{lists},' if lists else ''}RaBitQ{bits if bits > 1 else ''}"
-        for dims in range(min(d, 8 * size // bits), 7, -1):
-            index = faiss.index_factory(d, f"PCAR{dims},{kind}")
+        most = d if turn == "RR" else min(d, n - 1)  # so few rows have no more components
+        for dims in range(min(most, 8 * size // bits), 7, -1):
+            index = faiss.index_factory(d, f"{turn}{dims},{kind}")
             if index.sa_code_size() <= size:
                 break
         else:
@@ -213,23 +214,63 @@ def _pq(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
     return _Faiss(index, places)
 
 
-def _opq(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
-    """A learned rotation before product quantisation: 25 iterations on up to 20,000 rows, to up to 512 numbers.
+class _FromComponents(_Faiss):
+    """OPQ of FAISS that begins with components instead of a random rotation."""
+
+    def train(self, X: Values) -> None:
+        faiss = optional("faiss", "OPQ")
+        rotation = faiss.downcast_VectorTransform(self.index.chain.at(0))
+        start = balanced_components(self._placed(X), rotation.M, rotation.d_out)
+        faiss.copy_array_to_vector(start.ravel(), rotation.A)
+        super().train(X)
+
+
+def balanced_components(X: Values, parts: int, n: int) -> Values:
+    """Return n principal components (n, d), dealt out so that the variances of all parts have about one product.
+
+    Each next component goes to the part that has the least product so far and room left (Ge et al., "Optimized
+    product quantization", 2013).
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 4)) * [8, 4, 2, 1]
+    >>> np.abs(balanced_components(X.astype("float32"), 2, 4)).argmax(axis=1).tolist()
+    [0, 3, 1, 2]
+    """
+    values, vectors = np.linalg.eigh(np.cov(X.T, dtype=np.float64))
+    order = np.argsort(-values)[:n]
+    logs = np.log(np.maximum(values[order], 1e-9 * values[order[0]]))
+    logs -= logs[-1]
+    dealt: list[list[int]] = [[] for _ in range(parts)]
+    products = np.zeros(parts)
+    for component, log in zip(order.tolist(), logs, strict=True):
+        part = int(np.argmin(products))
+        dealt[part].append(component)
+        products[part] = products[part] + log if len(dealt[part]) < n // parts else np.inf
+    return np.ascontiguousarray(vectors[:, np.concatenate(dealt)].T, dtype=np.float32)
+
+
+def _opq(most: int, kind: type[_Faiss] = _Faiss) -> Method:
+    """A learned rotation to up to so many numbers before product quantisation: 25 iterations on up to 20,000 rows.
 
     "np": without FAISS's polysemous training, which orders codewords, changes no estimate and takes minutes.
     """
-    n, d = shape
-    if size > d or n < 256:
-        return None
-    faiss, placed = optional("faiss", "OPQ"), max(d, size * -(-min(d, 512) // size))
-    dims = min(placed, 512) // size * size
-    index = faiss.index_factory(placed, f"OPQ{size}_{dims},PQ{size}np")
-    rotation = faiss.downcast_VectorTransform(index.chain.at(0))
-    rotation.niter, rotation.max_train_points = 25, 20_000
-    rotation.pq = faiss.ProductQuantizer(dims, size, 8)
-    rotation.pq.cp.min_points_per_centroid = 1
-    faiss.downcast_index(index.index).pq.cp.min_points_per_centroid = 1
-    return _Faiss(index, np.arange(d))
+
+    def method(shape: tuple[int, int], size: int, bandwidth: float) -> Peer | None:
+        n, d = shape
+        if size > d or n < 256:
+            return None
+        faiss, placed = optional("faiss", "OPQ"), max(d, size * -(-min(d, most) // size))
+        dims = min(placed, most) // size * size
+        index = faiss.index_factory(placed, f"OPQ{size}_{dims},PQ{size}np")
+        rotation = faiss.downcast_VectorTransform(index.chain.at(0))
+        rotation.niter, rotation.max_train_points = 25, 20_000
+        rotation.pq = faiss.ProductQuantizer(dims, size, 8)
+        rotation.pq.cp.min_points_per_centroid = 1
+        faiss.downcast_index(index.index).pq.cp.min_points_per_centroid = 1
+        return kind(index, np.arange(d))
+
+    return method
 
 
 def _scalar(shape: tuple[int, int], size: int, bandwidth: float) -> Peer:
@@ -239,7 +280,7 @@ def _scalar(shape: tuple[int, int], size: int, bandwidth: float) -> Peer:
     return _Faiss(faiss.index_factory(d, f"PCA{min(d, 8 * size // bits)},SQ{bits}"))
 
 
-RABITQ_BITS = (1, 2, 3, 4, 6)
+RABITQ_BITS = (1, 2, 3, 4, 6, 8)
 
 
 def rabitq_name(bits: int, lists: int) -> str:
@@ -263,8 +304,11 @@ METHODS: dict[str, Method] = {
     "FAISS LSH": _lsh,
     "ITQ": _itq,
     **{rabitq_name(bits, lists): _rabitq(bits, lists) for lists in (0, 256) for bits in RABITQ_BITS},
+    "RaBitQ of random directions": _rabitq(1, 0, "RR"),
     "PQ": _pq,
-    "OPQ": _opq,
+    "OPQ": _opq(512),
+    "OPQ of all numbers": _opq(4096),
+    "OPQ from components": _opq(512, _FromComponents),
     "scalar quantiser": _scalar,
 }
 
