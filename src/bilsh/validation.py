@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
+from math import prod
 from numbers import Integral, Real
 from typing import Any, TypeVar, cast
 
@@ -157,6 +158,20 @@ def as_descriptors(X: Any, *, accept_sparse: bool = False) -> Any:
     if 0 in X.shape[1:]:
         raise InvalidInputError(
             f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required."
+        )
+    return X
+
+
+def check_shape(X: Any, fitted: tuple[int, ...]) -> Any:
+    """Refuse descriptors that have not the shape of those at fit; matrices may come as vectors."""
+    if X.ndim == 3 and X.shape[1:] != fitted:
+        kind = "vectors" if len(fitted) == 1 else "matrices"
+        raise InvalidInputError(
+            f"X has matrix shape {X.shape[1:]}; this encoder was fitted on {kind} of shape {fitted}."
+        )
+    if X.ndim == 2 and X.shape[1] != prod(fitted):
+        raise InvalidInputError(
+            f"X has {X.shape[1]} features, but the encoder is expecting {prod(fitted)} features as input."
         )
     return X
 

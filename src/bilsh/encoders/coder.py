@@ -31,6 +31,7 @@ from bilsh.validation import (
     check_choice,
     check_integer,
     check_positive,
+    check_shape,
     float32_blocks,
     is_plain,
     nonfinite_error,
@@ -216,17 +217,7 @@ class Coder:
         """Check X against what was fitted; return an array (n, ...) or a CSR matrix."""
         if self.fits(X):
             return X
-        X = as_descriptors(X, accept_sparse=self.projection.accepts_sparse)
-        if X.ndim == 3 and X.shape[1:] != self.input_shape:
-            fitted = "vectors" if len(self.input_shape) == 1 else "matrices"
-            raise InvalidInputError(
-                f"X has matrix shape {X.shape[1:]}; this encoder was fitted on {fitted} of shape {self.input_shape}."
-            )
-        if X.ndim == 2 and X.shape[1] != self.n_features:
-            raise InvalidInputError(
-                f"X has {X.shape[1]} features, but the encoder is expecting {self.n_features} features as input."
-            )
-        return X
+        return check_shape(as_descriptors(X, accept_sparse=self.projection.accepts_sparse), self.input_shape)
 
     def _run(
         self,
