@@ -215,9 +215,8 @@ class Coder:
 
     def enter(self, X: Any) -> Any:
         """Check X against what was fitted; return an array (n, ...) or a CSR matrix."""
-        if self.fits(X):
-            return X
-        return check_shape(as_descriptors(X, accept_sparse=self.projection.accepts_sparse), self.input_shape)
+        sparse = self.projection.accepts_sparse
+        return X if self.fits(X) else check_shape(as_descriptors(X, accept_sparse=sparse), self.input_shape)
 
     def _run(
         self,
