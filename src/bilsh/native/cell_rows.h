@@ -30,14 +30,14 @@ public:
     const Reading& reading() const { return reading_; }
     void count_bytes(std::size_t n) { reading_.bytes += static_cast<std::int64_t>(n); }
 
-    // The rows of a cell, to be asked for before they are read: all of what is counted, or the first stage.
+    // The first rows of a cell, to be asked for before they are read: all of what is counted, or the first stage.
     RowsAhead ahead(std::size_t cell, bool nearest) const {
         nearest = nearest || stages_.together;
-        const std::size_t row = cells_.begin(cell);
+        const std::size_t row = cells_.begin(cell), n = std::min(cells_.size(cell), most_ahead);
         const std::uint8_t* first = stages_.first.data + stages_.first.stride * row;
-        if (!nearest || stages_.later.empty()) return {first, stages_.first.stride, nullptr, 0, cells_.size(cell), 16};
+        if (!nearest || stages_.later.empty()) return {first, stages_.first.stride, nullptr, 0, n, 16};
         const Stage& second = stages_.later[0];
-        return {first, stages_.first.stride, second.data + second.stride * row, second.stride, cells_.size(cell), 16};
+        return {first, stages_.first.stride, second.data + second.stride * row, second.stride, n, 16};
     }
 
     // All living rows of a cell wait.
@@ -92,6 +92,8 @@ public:
     }
 
 private:
+    static constexpr std::size_t most_ahead = 1024;  // rows; the second-level cache holds them
+
     // Rows that wait, from one on, for their second stage.
     struct Late {
         Picked* waiting;

@@ -183,7 +183,7 @@ private:
         // A few of these are the nearest.
         std::vector<std::uint64_t>& nearest = room_.places_of_cells;
         std::size_t living = 0;
-        for (std::int32_t limit = way.least + 24;; limit += 24) {
+        for (std::int32_t step = 24, limit = way.least + step;; step *= 2, limit += step) {
             nearest.clear();
             living = 0;
             for (const std::uint32_t cell : way.seen)
