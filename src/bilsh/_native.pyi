@@ -309,6 +309,22 @@ def score_top_k(
 ]:
     """The k codes with the largest scores of each query, ties by id."""
 
+class Regions:
+    """Cells that are near each other, by their centres."""
+
+    def __init__(
+        self,
+        centres: Annotated[
+            NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        n: int,
+    ) -> None: ...
+    def of(self) -> Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C")]:
+        """Region of each cell."""
+
+    def middles(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order="C")]:
+        """The middle of each region; none where there is only one."""
+
 class CellSet:
     """Codes in the order of their cells."""
 
@@ -320,9 +336,7 @@ class CellSet:
         offsets: Annotated[
             NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)
         ],
-        centres: Annotated[
-            NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
-        ],
+        regions: Regions,
         ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
         | None = None,
         alive: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
@@ -354,6 +368,7 @@ class CellSet:
         slope: int,
         share: float,
         slack: int,
+        width: int,
         limits: Annotated[
             NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
         ],
@@ -368,6 +383,18 @@ class CellSet:
     ]:
         """
         The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, seconds that the way to the cells took.
+        """
+
+    def far(
+        self,
+        queries: Annotated[
+            NDArray[numpy.uint8], dict(shape=(None, None), order="C", device="cpu", writable=False)
+        ],
+        width: int,
+        n_jobs: int = 1,
+    ) -> Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")]:
+        """
+        Distances of queries to centres; where a query does not look, one more than the largest.
         """
 
 def nearest_centres(

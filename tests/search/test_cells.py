@@ -44,9 +44,19 @@ def test_logarithms_in_steps(number):
     assert octaves_of(number) <= octaves_of(number + 1)
 
 
-def loop(query, codes, ids, living, cells, k, first, seeds, slope, share, slack):
+def far_of(query, cells, width):
+    """Distances to centres; those of regions farther than the nearest by more than a width count as the farthest."""
+    query = query[: cells.centres.shape[1]]
+    far = distances(query, cells.centres)
+    if len(cells.regions.middles()):
+        middles = distances(query, cells.regions.middles())
+        far[middles[cells.regions.of()] > middles.min() + width] = 8 * cells.centres.shape[1] + 1
+    return far
+
+
+def loop(query, codes, ids, living, cells, k, first, seeds, slope, share, slack, width):
     """The rule, cell by cell: ids and distances, bound, how far the first cells go, number of cells."""
-    far = distances(query[: cells.centres.shape[1]], cells.centres)
+    far = far_of(query, cells, width)
     order = sorted(range(len(far)), key=lambda cell: (far[cell], cell))
     read, seen = [], []
     for cell in order:
@@ -70,9 +80,10 @@ def loop(query, codes, ids, living, cells, k, first, seeds, slope, share, slack)
 
 @pytest.mark.parametrize("level", _native.levels())
 @pytest.mark.parametrize("n_bytes", [5, 64, 80, 128, 300, 512])
-@pytest.mark.parametrize("cached", [0, room.CACHED])
-def test_what_a_query_reads_and_finds(cached, n_bytes, level, monkeypatch):
+@pytest.mark.parametrize(("cached", "n_regions"), [(0, 1), (room.CACHED, 1), (0, 6), (room.CACHED, 6)])
+def test_what_a_query_reads_and_finds(cached, n_regions, n_bytes, level, monkeypatch):
     monkeypatch.setattr(room, "CACHED", cached)
+    monkeypatch.setattr(room, "number_of_regions", lambda n: n_regions)
     _native.force_level(level)
     try:
         rng = np.random.default_rng(n_bytes)
@@ -88,15 +99,16 @@ def test_what_a_query_reads_and_finds(cached, n_bytes, level, monkeypatch):
             limits = prefix_limits(8 * n_bytes, rows.prefixes, EXACT)
             slope, share = cells.slope, cells.share(8 * n_bytes)
             for k, first, seeds, *rule in [
-                (1, 1, 1, slope, share, 450),
-                (7, 30, 14, slope, share, 350),
-                (7, 30, 7, slope, share, 900),
-                (7, 30, 7, slope, share, 1500),
-                (7, 30, 7, 1, 0.8, 600),
-                (7, 30, 7, 0, 0.0, 500),
-                (7, 30, 7, slope, share, -(10**6)),
-                (20, 1, 1, 0, 0.0, EVERYTHING),
-                (20, 1, 1, slope, share, EVERYTHING),
+                (1, 1, 1, slope, share, 450, EVERYTHING),
+                (7, 30, 14, slope, share, 350, 3),
+                (7, 30, 7, slope, share, 900, 0),
+                (7, 30, 7, slope, share, 1500, n_bytes),
+                (7, 30, 7, 1, 0.8, 600, 2),
+                (7, 30, 7, 0, 0.0, 500, 1),
+                (7, 30, 7, slope, share, -(10**6), 0),
+                (20, 1, 1, 0, 0.0, EVERYTHING, 0),
+                (20, 1, 1, slope, share, EVERYTHING, EVERYTHING),
+                (300, 300, 300, slope, share, 700, 0),
             ]:
                 together = rows.top_k(queries, k, first, seeds, *rule, limits, 3)
                 n_read = 0
@@ -107,6 +119,9 @@ def test_what_a_query_reads_and_finds(cached, n_bytes, level, monkeypatch):
                     assert together[2][q].tolist() == visit
                     n_read += n_rows
                 assert together[3] == n_read
+                width = rule[-1]
+                far = rows.far(queries, width, 2)
+                assert far.tolist() == [far_of(query, cells, width).tolist() for query in queries]
                 alone = rows.top_k(queries[3:4], k, first, seeds, *rule, limits)
                 assert alone[0].tolist() == together[0][3:4].tolist()
                 assert alone[2].tolist() == together[2][3:4].tolist()
@@ -126,15 +141,15 @@ def test_queries_that_share_cells_may_read_more_than_they_hold(cached, monkeypat
     slabs = slabs_of(codes)
     rows = cells.of(slabs, None)
     limits = prefix_limits(1280, rows.prefixes, 0.2)
-    found = rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, limits)
+    found = rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, 0, limits)
     assert (found[2][:, 2] == len(cells)).all()
     true = _native.hamming_top_k(queries, slabs, 10, None, None, 1)[0]
     assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found[0], true, strict=True)]) > 0.7
     for q in (0, 255, 256, 299):
-        alone = rows.top_k(queries[q : q + 1], 10, 100, 20, 1, 0.8, EVERYTHING, limits)
+        alone = rows.top_k(queries[q : q + 1], 10, 100, 20, 1, 0.8, EVERYTHING, 0, limits)
         assert alone[0].tolist() == found[0][q : q + 1].tolist()
     exact = prefix_limits(1280, rows.prefixes, EXACT)
-    assert rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, exact)[0].tolist() == true.tolist()
+    assert rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, 0, exact)[0].tolist() == true.tolist()
 
 
 def test_more_cells_are_read_where_the_first_hold_too_few():
@@ -142,7 +157,7 @@ def test_more_cells_are_read_where_the_first_hold_too_few():
     order, cells = in_cells(codes, np.arange(60), 30)
     slabs = slabs_of(codes[order])
     limits = np.zeros((0, 1), dtype=np.int32)
-    found = cells.of(slabs, None).top_k(codes, 60, 1, 1, 0, 0.0, -1, limits)
+    found = cells.of(slabs, None).top_k(codes, 60, 1, 1, 0, 0.0, -1, EVERYTHING, limits)
     assert found[0].shape == (60, 60)
     assert all(sorted(row) == list(range(60)) for row in found[0].tolist())
 
@@ -153,7 +168,7 @@ def test_prefixes_double(n_bytes):
     codes = clustered(4, n_bytes, 0)
     cells = Cells(codes[:1], np.array([0, 4]))
     for cached, first in ((4 * 128, 1024), (4 * 64, 512)):
-        prefixes = _native.CellSet(slabs_of(codes), cells.offsets, cells.centres, None, None, cached).prefixes
+        prefixes = _native.CellSet(slabs_of(codes), cells.offsets, cells.regions, None, None, cached).prefixes
         assert all(end == first * 2**number for number, end in enumerate(prefixes))
         assert 8 * n_bytes / 2 <= (prefixes or (first,))[-1]
         assert not prefixes or prefixes[-1] < 8 * n_bytes
@@ -165,17 +180,18 @@ def test_prefixes_double(n_bytes):
         ({"offsets": np.array([0, 5, 3, 60])}, "ascend"),
         ({"offsets": np.array([0, 61])}, "ascend"),
         ({"offsets": np.array([0])}, "one entry more"),
-        ({"centres": np.zeros((1, 8), dtype=np.uint8)}, "a row per cell"),
-        ({"centres": np.zeros((2, 9), dtype=np.uint8)}, "at most the 8 bytes"),
+        ({"regions": _native.Regions(np.zeros((1, 8), dtype=np.uint8), 1)}, "of 2 centres"),
+        ({"regions": _native.Regions(np.zeros((2, 9), dtype=np.uint8), 1)}, "at most the 8 bytes"),
         ({"queries": np.zeros((1, 7), dtype=np.uint8)}, "as long as codes"),
         ({"slope": -1}, "slope"),
         ({"share": -1.0}, "share"),
+        ({"width": -1}, "width"),
         ({"limits": np.zeros((1, 1), dtype=np.int32)}, "limits"),
     ],
 )
 def test_what_the_core_refuses(change, message):
     codes = clustered(60, 8, 0)
-    rows = {"slabs": [codes], "offsets": np.array([0, 20, 60]), "centres": codes[:2]}
+    rows = {"slabs": [codes], "offsets": np.array([0, 20, 60]), "regions": _native.Regions(codes[:2], 1)}
     asked = {
         "queries": codes[:1],
         "k": 3,
@@ -184,6 +200,7 @@ def test_what_the_core_refuses(change, message):
         "slope": 1,
         "share": 0.5,
         "slack": 0,
+        "width": 0,
         "limits": np.zeros((0, 1), dtype=np.int32),
     }
     with pytest.raises(ValueError, match=message):
@@ -228,6 +245,37 @@ def test_every_code_goes_to_the_first_of_the_nearest_centres(level, n, n_bytes, 
         _native.nearest_centres(codes, np.zeros((1, n_bytes + 1), dtype=np.uint8))
     with pytest.raises(ValueError, match="there must be a centre"):
         _native.nearest_centres(codes, centres[:0])
+
+
+@pytest.mark.parametrize(
+    ("n", "n_bytes", "n_regions"), [(1, 1, 1), (300, 16, 20), (40, 128, 40), (500, 3, 33)]
+)
+def test_regions_are_of_centres_near_each_other(n, n_bytes, n_regions):
+    centres = clustered(n, n_bytes, 0)
+    centres[n // 2 :] = centres[: n - n // 2]  # equals
+    regions = _native.Regions(centres, n_regions)
+    assert (regions.middles().tolist(), regions.of().tolist()) == learned_regions(centres, n_regions)
+
+
+def learned_regions(centres, n_regions):
+    """Middles, and the region of each centre, by k-majority among centres that begins with some of them."""
+    n = len(centres)
+    if n_regions == 1:
+        return [], [0] * n
+    middles = centres[np.arange(n_regions) * n // n_regions].copy()
+    for _ in range(8):
+        of = np.bitwise_count(centres[:, None] ^ middles).sum(axis=2, dtype=int).argmin(axis=1)
+        for region in np.unique(of):
+            mine = np.unpackbits(centres[of == region], axis=1)
+            middles[region] = np.packbits(2 * mine.sum(axis=0) > len(mine))
+    of = np.bitwise_count(centres[:, None] ^ middles).sum(axis=2, dtype=int).argmin(axis=1)
+    return middles.tolist(), of.tolist()
+
+
+@pytest.mark.parametrize(("n", "n_bytes"), [(0, 4), (6, 4), (1, 0)])
+def test_regions_that_cannot_be(n, n_bytes):
+    with pytest.raises(ValueError, match="centre"):
+        _native.Regions(np.zeros((5, n_bytes), dtype=np.uint8), n)
 
 
 def test_large_cells_count_beyond_a_byte():

@@ -42,7 +42,17 @@ def items(n, seed):
 
 
 def kept_recall(
-    seed, target, *, n=1000, n_trial=150, n_new=150, where=None, trial_of=None, cells_of=None, slack_of=None
+    seed,
+    target,
+    *,
+    n=1000,
+    n_trial=150,
+    n_new=150,
+    where=None,
+    trial_of=None,
+    cells_of=None,
+    slack_of=None,
+    width_of=None,
 ):
     """Recall of new queries by a trial and cells of their own, minus the target: one independent experiment."""
     codes = items(n, 2 * seed)
@@ -68,7 +78,9 @@ def kept_recall(
     slack = min(made.slack, 10_000)
     slack = slack if slack_of is None else slack_of(slack)
     share = cells.share(8 * N_BYTES)
-    near = cells.of(slabs, alive).top_k(new, K, FIRST * K, SEEDS * K, cells.slope, share, slack, limits)[0]
+    width = made.width if width_of is None else width_of(made.width)
+    rule = cells.slope, share, slack, width
+    near = cells.of(slabs, alive).top_k(new, K, FIRST * K, SEEDS * K, *rule, limits)[0]
     truth = bilsh._native.hamming_top_k(new, slabs, K, None, alive)[0]
     return np.mean([len(np.intersect1d(a, b)) / K for a, b in zip(near, truth, strict=True)]) - target
 
@@ -92,6 +104,24 @@ def test_expected_recall_reaches_the_target(target):
     assert not fails
     assert 6 * error < 0.015
     # It reads no more than it must: prefixes, which are not used here, have a part of what may be missed.
+    assert samples.mean() < 0.04
+
+
+@pytest.fixture
+def regions(monkeypatch):
+    """Few cells in regions, and a width that is told by few queries."""
+    monkeypatch.setattr("bilsh.search.cells.number_of_regions", lambda n: 12)
+    monkeypatch.setattr(room, "ENOUGH", 30)
+    # Wide enough for some to be missed by what is not looked at.
+    monkeypatch.setattr(room, "BY_REGIONS", 0.5)
+
+
+def test_regions_keep_the_promise(regions):
+    """Though half of what may be missed lies in regions that a query does not look at."""
+    samples = experiments(0.9)
+    fails, error = below(samples)
+    assert not fails
+    assert 6 * error < 0.015
     assert samples.mean() < 0.04
 
 
@@ -130,6 +160,10 @@ def test_mutants_are_caught(mutant):
     """What the tests above would say of a biased calibration."""
     samples = experiments(0.9, **mutant)
     assert below(samples)[0] or samples.mean() > 0.04
+
+
+def test_a_search_that_looks_less_far_is_caught(regions):
+    assert below(experiments(0.9, width_of=lambda width: width // 2))[0]
 
 
 def two_slabs(n, seed):

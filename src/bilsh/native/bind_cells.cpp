@@ -3,10 +3,12 @@
 
 #include "bind_codes.h"
 #include "cells.h"
+#include "regions.h"
 
 namespace {
 
 using Offsets = In<std::int64_t, 1>;
+using Regions = std::shared_ptr<bilsh::Regions>;
 using Visited =
     std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, std::int64_t, std::int64_t, double>;
 
@@ -14,10 +16,10 @@ using Visited =
 // own.
 class CellSet {
 public:
-    CellSet(Slabs slabs, Offsets offsets, Codes centres, Ids ids, Bitmap alive, std::size_t cached)
+    CellSet(Slabs slabs, Offsets offsets, Regions regions, Ids ids, Bitmap alive, std::size_t cached)
         : slabs_(std::move(slabs)),
           offsets_(std::move(offsets)),
-          centres_(std::move(centres)),
+          regions_(std::move(regions)),
           ids_(std::move(ids)),
           alive_(std::move(alive)) {
         for (const Codes& slab : slabs_) bytes_ += slab.shape(1);
@@ -36,9 +38,9 @@ public:
                 for (std::int64_t row = at[cell]; row < at[cell + 1]; ++row)
                     rows_alive_[cell] += set_.is_alive(static_cast<std::size_t>(row));
         }
-        require(centres_.shape(0) == n && centres_.shape(1) <= bytes_,
-                "centres must have a row per cell, " + text(n) + ", and at most the " + text(bytes_) +
-                    " bytes of a code; got shape (" + text(centres_.shape(0)) + ", " + text(centres_.shape(1)) + ")");
+        require(regions_->n_cells() == n && regions_->bytes() <= bytes_,
+                "regions must be of " + text(n) + " centres of at most the " + text(bytes_) + " bytes of a code; got " +
+                    text(regions_->n_cells()) + " of " + text(regions_->bytes()));
     }
 
     std::size_t living() const { return living_; }
@@ -51,10 +53,9 @@ public:
     }
 
     Visited top_k(const Codes& queries, std::size_t k, std::size_t first, std::size_t seeds, std::int32_t slope,
-                  double share, std::int32_t slack, const In<std::int32_t, 2>& limits, int n_jobs) const {
-        const bilsh::Queries asked = queries_of(queries);
-        require(asked.bytes == bytes_,
-                "queries must be as long as codes, " + text(bytes_) + " bytes; got " + text(asked.bytes));
+                  double share, std::int32_t slack, std::int32_t width, const In<std::int32_t, 2>& limits,
+                  int n_jobs) const {
+        const bilsh::Queries asked = asked_of(queries);
         const std::size_t prefixes = stages_.n_prefixes();
         require(limits.shape(0) == prefixes && (limits.shape(1) > 0 || prefixes == 0),
                 "limits must have a row for every prefix, " + text(prefixes) +
@@ -62,19 +63,17 @@ public:
                     text(limits.shape(1)) + ")");
         require(slope >= 0, "slope must be at least 0");
         require(share >= 0 && share <= 1e6, "share must be at least 0");
-        const std::size_t width = std::min(k, living_);
-        auto found = new_matrix<std::int64_t>(asked.n, width);
-        auto distances = new_matrix<std::int32_t>(asked.n, width);
+        require(width >= 0, "width must be at least 0");
+        const std::size_t n_found = std::min(k, living_);
+        auto found = new_matrix<std::int64_t>(asked.n, n_found);
+        auto distances = new_matrix<std::int32_t>(asked.n, n_found);
         auto visits = new_matrix<std::int32_t>(asked.n, 3);
         std::vector<bilsh::Visit> seen(asked.n);
         bilsh::Reading reading;
         unlocked([&] {
-            reading = bilsh::cells_top_k(asked, set_, stages_,
-                                         {offsets_.data(), centres_.data(), centres_.shape(1), centres_.shape(0),
-                                          set_.alive ? rows_alive_.data() : nullptr},
-                                         width, {std::min(first, living_), seeds, slope, share, slack},
-                                         {limits.data(), limits.shape(1)}, thread_count(n_jobs), found.data(),
-                                         distances.data(), seen.data());
+            reading = bilsh::cells_top_k(
+                asked, set_, stages_, cells(), n_found, {std::min(first, living_), seeds, slope, share, slack, width},
+                {limits.data(), limits.shape(1)}, thread_count(n_jobs), found.data(), distances.data(), seen.data());
         });
         for (std::size_t q = 0; q < asked.n; ++q) {
             visits.data()[3 * q] = seen[q].bound;
@@ -84,10 +83,30 @@ public:
         return {found, distances, visits, reading.rows, reading.bytes, reading.ranking};
     }
 
+    Out<std::int32_t, 2> far(const Codes& queries, std::int32_t width, int n_jobs) const {
+        const bilsh::Queries asked = asked_of(queries);
+        require(width >= 0, "width must be at least 0");
+        auto out = new_matrix<std::int32_t>(asked.n, regions_->n_cells());
+        unlocked([&] { bilsh::distances_to_centres(asked, cells(), width, thread_count(n_jobs), out.data()); });
+        return out;
+    }
+
 private:
+    bilsh::Queries asked_of(const Codes& queries) const {
+        const bilsh::Queries asked = queries_of(queries);
+        require(asked.bytes == bytes_,
+                "queries must be as long as codes, " + text(bytes_) + " bytes; got " + text(asked.bytes));
+        return asked;
+    }
+
+    bilsh::Cells cells() const {
+        return {offsets_.data(), regions_.get(), regions_->bytes(), regions_->n_cells(),
+                set_.alive ? rows_alive_.data() : nullptr};
+    }
+
     Slabs slabs_;
     Offsets offsets_;
-    Codes centres_;
+    Regions regions_;
     Ids ids_;
     Bitmap alive_;
     std::size_t bytes_ = 0, living_ = 0;
@@ -95,6 +114,28 @@ private:
     bilsh::Stages stages_;
     std::vector<std::uint32_t> rows_alive_;  // of each cell, where some are not
 };
+
+Regions regions_of(const Codes& centres, std::size_t n) {
+    require(centres.shape(1) > 0, "centres must have a byte");
+    require(n > 0 && n <= centres.shape(0),
+            "there must be a region, and a centre for each; got " + text(n) + " of " + text(centres.shape(0)));
+    return std::make_shared<bilsh::Regions>(queries_of(centres), n);
+}
+
+Out<std::int32_t, 1> region_of_cells(const bilsh::Regions& regions) {
+    std::vector<std::int32_t> of(regions.n_cells());
+    for (std::size_t region = 0; region < regions.n(); ++region)
+        for (std::size_t i = regions.begin(region); i < regions.begin(region + 1); ++i)
+            of[regions.cells()[i]] = static_cast<std::int32_t>(region);
+    return array_of(std::move(of));
+}
+
+Out<std::uint8_t, 2> middles(const bilsh::Regions& regions) {
+    const std::size_t n = regions.n() > 1 ? regions.n() : 0;
+    auto out = new_matrix<std::uint8_t>(n, regions.bytes());
+    std::copy_n(regions.middles(), n * regions.bytes(), out.data());
+    return out;
+}
 
 Out<std::int32_t, 1> nearest_centres(const Codes& codes, const Codes& centres, int n_jobs) {
     const bilsh::Queries rows = queries_of(codes), near = queries_of(centres);
@@ -126,19 +167,26 @@ Out<std::uint8_t, 2> majority(const Codes& codes, const In<std::int32_t, 1>& cel
 }  // namespace
 
 void bind_cells(nb::module_& m) {
+    nb::class_<bilsh::Regions>(m, "Regions", "Cells that are near each other, by their centres.")
+        .def(nb::new_(&regions_of), nb::arg("centres").noconvert(), nb::arg("n"))
+        .def("of", &region_of_cells, "Region of each cell.")
+        .def("middles", &middles, "The middle of each region; none where there is only one.");
     nb::class_<CellSet>(m, "CellSet", "Codes in the order of their cells.")
-        .def(nb::init<Slabs, Offsets, Codes, Ids, Bitmap, std::size_t>(), nb::arg("slabs").noconvert(),
-             nb::arg("offsets").noconvert(), nb::arg("centres").noconvert(), nb::arg("ids").noconvert() = nb::none(),
+        .def(nb::init<Slabs, Offsets, Regions, Ids, Bitmap, std::size_t>(), nb::arg("slabs").noconvert(),
+             nb::arg("offsets").noconvert(), nb::arg("regions"), nb::arg("ids").noconvert() = nb::none(),
              nb::arg("alive").noconvert() = nb::none(), nb::arg("cached") = 0,
              "Where the first two stages of all rows take at most `cached` bytes, both are read at once.")
         .def_prop_ro("living", &CellSet::living, "Number of living rows.")
         .def_prop_ro("prefixes", &CellSet::prefixes, nb::sig("def prefixes(self) -> tuple[int, ...]"),
                      "Bits after which rows are left, for each but the last time that more is read.")
         .def("top_k", &CellSet::top_k, nb::arg("queries").noconvert(), nb::arg("k"), nb::arg("first"), nb::arg("seeds"),
-             nb::arg("slope"), nb::arg("share"), nb::arg("slack"), nb::arg("limits").noconvert(), nb::arg("n_jobs") = 1,
+             nb::arg("slope"), nb::arg("share"), nb::arg("slack"), nb::arg("width"), nb::arg("limits").noconvert(),
+             nb::arg("n_jobs") = 1,
              "The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th "
              "distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, "
-             "seconds that the way to the cells took.");
+             "seconds that the way to the cells took.")
+        .def("far", &CellSet::far, nb::arg("queries").noconvert(), nb::arg("width"), nb::arg("n_jobs") = 1,
+             "Distances of queries to centres; where a query does not look, one more than the largest.");
     m.def("nearest_centres", &nearest_centres, nb::arg("codes").noconvert(), nb::arg("centres").noconvert(),
           nb::arg("n_jobs") = 1, "Number of the nearest centre of each code, of equals the first.");
     m.def("majority", &majority, nb::arg("codes").noconvert(), nb::arg("cell_of").noconvert(),

@@ -24,6 +24,12 @@ T* align_64(std::vector<T>& values) {
     return aligned<64>(values);
 }
 
+// More room where it is wanted; what is there may stay as it is.
+template <class T>
+void enlarge(std::vector<T>& room, std::size_t n) {
+    if (room.size() < n) room.resize(2 * n);
+}
+
 inline std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 inline std::size_t rows_per_block(std::size_t bytes, std::size_t most = 1024) {

@@ -123,27 +123,42 @@ inline size_t near_rows(const uint8_t* rows, const uint8_t* more, size_t more_st
         return _mm512_dpbusd_epi32(_mm512_setzero_si512(), bytes, _mm512_set1_epi8(1));
     };
     size_t found = 0;
-    for (size_t left = n_rows;; left -= 16) {
-        next.ask();
-        __m512i sums[4] = {};
-        if (left >= 16) {
+    const auto sixteen = [&](const uint8_t* a, const uint8_t* b, __m512i which, __mmask16 here)
+                             __attribute__((always_inline)) {
+                                 __m512i sums[4];
 #    pragma GCC unroll 4
-            for (size_t i = 0; i < 4; ++i, rows += 4 * 64, more += 4 * more_stride) sums[i] = four(rows, more, 1, 2, 3);
-        } else {  // the last row stands for those that are not there
-            for (size_t i = 0; 4 * i < left; ++i, rows += 4 * 64, more += 4 * more_stride) {
-                const size_t last = left - 4 * i - 1;
-                sums[i] =
-                    four(rows, more, std::min<size_t>(1, last), std::min<size_t>(2, last), std::min<size_t>(3, last));
-            }
-        }
-        const __m512i sum = sum_lanes(sums);
-        const __mmask16 close =
-            _mm512_mask_cmple_epi32_mask(static_cast<__mmask16>(left >= 16 ? 0xffff : (1u << left) - 1), sum, bound);
-        _mm512_storeu_si512(numbers + found, _mm512_maskz_compress_epi32(close, number));
-        _mm512_storeu_si512(distances + found, _mm512_maskz_compress_epi32(close, sum));
-        found += static_cast<size_t>(__builtin_popcount(close));
+                                 for (size_t i = 0; i < 4; ++i, a += 4 * 64, b += 4 * more_stride)
+                                     sums[i] = four(a, b, 1, 2, 3);
+                                 const __m512i sum = sum_lanes(sums);
+                                 const __mmask16 close = _mm512_mask_cmple_epi32_mask(here, sum, bound);
+                                 _mm512_storeu_si512(numbers + found, _mm512_maskz_compress_epi32(close, which));
+                                 _mm512_storeu_si512(distances + found, _mm512_maskz_compress_epi32(close, sum));
+                                 found += static_cast<size_t>(__builtin_popcount(close));
+                             };
+    size_t left = n_rows;
+    for (; left >= 16; left -= 16, rows += 16 * 64, more += 16 * more_stride) {
+        next.ask();
+        sixteen(rows, more, number, 0xffff);
         number = _mm512_add_epi32(number, _mm512_set1_epi32(16));
-        if (left <= 16) break;
+    }
+    if (left != 0 && n_rows >= 16) {  // some that were counted come along
+        const size_t again = 16 - left;
+        next.ask();
+        sixteen(rows - again * 64, more - again * more_stride,
+                _mm512_sub_epi32(number, _mm512_set1_epi32(static_cast<int32_t>(again))),
+                static_cast<__mmask16>(0xffffu << again));
+    } else if (left != 0) {  // the last row stands for those that are not there
+        __m512i sums[4] = {};
+        for (size_t i = 0; 4 * i < left; ++i, rows += 4 * 64, more += 4 * more_stride) {
+            const size_t last = left - 4 * i - 1;
+            sums[i] = four(rows, more, std::min<size_t>(1, last), std::min<size_t>(2, last), std::min<size_t>(3, last));
+        }
+        next.ask();
+        const __m512i sum = sum_lanes(sums);
+        const __mmask16 close = _mm512_mask_cmple_epi32_mask(lanes_of(left), sum, bound);
+        _mm512_storeu_si512(numbers, _mm512_maskz_compress_epi32(close, number));
+        _mm512_storeu_si512(distances, _mm512_maskz_compress_epi32(close, sum));
+        found = static_cast<size_t>(__builtin_popcount(close));
     }
     ahead = next;
     return found;

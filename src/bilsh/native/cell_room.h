@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "cell_kernels.h"
 #include "cells.h"
+#include "regions.h"
 
 namespace bilsh {
 
@@ -70,6 +71,13 @@ private:
     Picked rows_;
 };
 
+// Distances of a query to centres, and whose they are; there is room for all.
+struct Centres {
+    std::int32_t* far;
+    std::uint32_t* cells;
+    std::size_t n;
+};
+
 // A query on its way, and what its next step is. Its nearest cells are found and met; of their rows the seeds are
 // counted in full, stage by stage; the other cells are chosen and read; of their rows first those are counted that look
 // nearest, then what is left.
@@ -80,10 +88,10 @@ struct Way {
     Step step = Step::done;
     Round round = Round::seeds;
     std::size_t query = 0, stage = 0, seeds = 0;
-    const std::int32_t* far = nullptr;  // distances to all centres
-    std::int32_t least = 0, limit = 0;  // the smallest of them, and how far it has looked for cells
-    std::vector<std::uint32_t> seen;    // cells within the limit
-    std::size_t living = 0;             // rows of these
+    Centres centres{};                  // those it has looked at
+    std::int32_t least = 0, limit = 0;  // the smallest distance to them, and how far it has looked for cells
+    std::vector<std::uint32_t> seen;    // of these centres, those within the limit
+    std::size_t living = 0;             // rows of their cells
     std::vector<std::uint32_t> met;     // the nearest cells
     std::uint64_t last = 0;             // of these, by distance and number in one word
     std::size_t before = 0;             // living rows of these
@@ -118,12 +126,6 @@ inline void write_best(const Picked& rows, const CodeSet& set, std::size_t k, co
         ids[place] = hits[i].id;
         distances[place] = hits[i].distance;
     }
-}
-
-// More room where it is wanted; what is there may stay as it is.
-template <class T>
-void enlarge(std::vector<T>& room, std::size_t n) {
-    if (room.size() < n) room.resize(2 * n);
 }
 
 // Which of some queries read each cell.
@@ -165,16 +167,16 @@ inline constexpr std::size_t page = 1024;  // numbers
 // What a thread works with, kept between calls: to have the pages cleared takes as long as some queries.
 struct Room {
     std::vector<Way> ways;
-    std::vector<std::int32_t> far;  // distances to centres
+    RegionRoom sight;
     std::vector<std::uint32_t> numbers, rows_at;
-    std::vector<std::uint64_t> places_of_cells;
+    std::vector<bool> marks;
+    std::vector<std::uint64_t> places_of_cells, level;
     std::int32_t usual_way = 48;  // how much farther queries go than to the nearest centre: where to look first
     CellVisits visits;
-    std::vector<std::uint8_t> laid, packed;  // queries and centres as kernels want them
     std::vector<Hit> hits;
 
     std::size_t held() const {
-        std::size_t all = far.size() + numbers.size() + rows_at.size() + visits.held() + hits.size();
+        std::size_t all = sight.held() + numbers.size() + rows_at.size() + visits.held() + hits.size();
         for (const Way& way : ways) all += way.picked.rows.size() + way.waiting.rows.size();
         return all;
     }

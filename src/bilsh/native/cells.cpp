@@ -19,7 +19,7 @@
 namespace bilsh {
 namespace {
 
-constexpr std::size_t far_entries = std::size_t{1} << 17;   // distances to centres that are kept at a time
+constexpr std::size_t far_entries = std::size_t{1} << 17;   // distances to centres for which there is room at a time
 constexpr std::size_t most_waiting = std::size_t{1} << 15;  // rows of a query that wait to be counted, about
 constexpr std::size_t most_kept = std::size_t{1} << 23;     // numbers that a thread holds between calls
 constexpr std::size_t side_by_side = 6;                     // queries on their way
@@ -40,23 +40,23 @@ public:
           limits_(limits),
           k_(k),
           stages_(stages),
-          far_stride_(ceil_div(cells_.n, 16) * 16),
           shares_(queries.n >= worth_sharing),
           rows_(kernels_, queries_, set_, stages_, cells_),
           room_(room) {}
 
     Reading run(std::int64_t* ids, std::int32_t* distances, Visit* visits) {
-        const std::size_t measured = std::clamp<std::size_t>(far_entries / far_stride_, 1, together);
+        const std::size_t measured = std::clamp<std::size_t>(far_entries / cells_.n, 1, together);
+        Sight sight(kernels_, *cells_.regions, room_.sight);
         for (std::size_t first = 0; first < queries_.n; first += together) {
             const std::size_t n = std::min(together, queries_.n - first);
             if (room_.ways.size() < n) room_.ways.resize(n);
             for (std::size_t way = 0; way < n; way += measured) {
                 const std::size_t some = std::min(measured, n - way);
                 const auto start = std::chrono::steady_clock::now();
-                measure(first + way, some);
+                sight.look({queries_.at(first + way), some, queries_.bytes}, stop_.width);
                 ranking_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
                 for (std::size_t i = 0; i < some; ++i)
-                    begin(room_.ways[way + i], first + way + i, align_64(room_.far) + i * far_stride_);
+                    begin(room_.ways[way + i], first + way + i, {sight.far(i), sight.cells(i), sight.n(i)});
                 if (shares_) {
                     for (std::size_t i = 0; i < some; ++i) find(room_.ways[way + i]);
                     share(way, some, true);
@@ -77,39 +77,6 @@ public:
     }
 
 private:
-    // Distances of some queries to all centres. Many queries meet a strip of centres while it is in the first-level
-    // cache.
-    void measure(std::size_t first, std::size_t n) {
-        const HammingKernels& kernels = kernels_.hamming;
-        const std::size_t bytes = cells_.bytes;
-        enlarge(room_.far, n * far_stride_ + 16);
-        std::int32_t* far = align_64(room_.far);
-        const auto tile = [&](std::size_t cell, std::size_t end) {
-            kernels.tile(cells_.centres + cell * bytes, bytes, end - cell, queries_.at(first), queries_.bytes, n, bytes,
-                         far + cell, far_stride_, false);
-        };
-        if (n < worth_packing || kernels.layout.rows == 0) return tile(0, cells_.n);
-        const std::uint8_t* asked = queries_.at(first);
-        std::size_t stride = queries_.bytes;
-        if (kernels.lay) {
-            stride = kernels.layout.whole(bytes) + 64;
-            enlarge(room_.laid, n * stride);
-            asked = room_.laid.data();
-            for (std::size_t q = 0; q < n; ++q)
-                kernels.lay(queries_.at(first + q), bytes, room_.laid.data() + q * stride);
-        }
-        const std::size_t strip =
-            std::max(kernels.layout.strip, strip_bytes / bytes / kernels.layout.rows * kernels.layout.rows);
-        const std::size_t packed = cells_.n / kernels.layout.rows * kernels.layout.rows;
-        enlarge(room_.packed, kernels.layout.bytes(strip, bytes) + 63);
-        for (std::size_t cell = 0; cell < packed; cell += strip) {
-            const std::size_t rows = std::min(strip, packed - cell);
-            kernels.pack(cells_.centres + cell * bytes, bytes, rows, bytes, align_64(room_.packed));
-            kernels.tile_packed(align_64(room_.packed), rows, asked, stride, n, bytes, far + cell, far_stride_, false);
-        }
-        if (packed < cells_.n) tile(packed, cells_.n);
-    }
-
     // A few of some queries are on their way, a step each in turn, until all have come to a step.
     void take_turns(std::size_t next, std::size_t end, Way::Step last) {
         std::array<Way*, side_by_side> here;
@@ -162,9 +129,9 @@ private:
         return next;
     }
 
-    void begin(Way& way, std::size_t query, const std::int32_t* far) {
+    void begin(Way& way, std::size_t query, const Centres& centres) {
         way.query = query;
-        way.far = far;
+        way.centres = centres;
         way.met.clear();
         way.others.clear();
         way.read = way.picked.n = way.waiting.n = 0;
@@ -175,9 +142,9 @@ private:
     // The nearest cells, until they hold enough living rows.
     void find(Way& way) {
         poll();
-        const std::int32_t* far = way.far;
         const std::size_t wanted = std::max(stop_.first, k_);
-        way.least = kernels_.cells.smallest(far, cells_.n);
+        const Centres& centres = way.centres;
+        way.least = kernels_.cells.smallest(centres.far, centres.n);
         way.limit = way.least + room_.usual_way;
         look_for_cells(way, [&] { return way.living < wanted; }, cells_, kernels_.cells, room_);
         // A few of these are the nearest.
@@ -186,10 +153,10 @@ private:
         for (std::int32_t step = 24, limit = way.least + step;; step *= 2, limit += step) {
             nearest.clear();
             living = 0;
-            for (const std::uint32_t cell : way.seen)
-                if (far[cell] <= limit) {
-                    nearest.push_back(place_of(far[cell], cell));
-                    living += cells_.living(cell);
+            for (const std::uint32_t i : way.seen)
+                if (centres.far[i] <= limit) {
+                    nearest.push_back(place_of(centres.far[i], centres.cells[i]));
+                    living += cells_.living(centres.cells[i]);
                 }
             if (living >= wanted || limit >= way.limit) break;
         }
@@ -309,11 +276,16 @@ private:
         way.visit.bound = way.best.worst();
         const auto reach = static_cast<std::int64_t>(std::floor(stop_.share * way.visit.bound)) + stop_.slack;
         const std::uint64_t first = std::max<std::size_t>(stop_.first, 1);
-        const auto goes_on = [&](std::int32_t distance, std::uint64_t before) {
-            return std::int64_t{stop_.slope} * distance + octaves(before + first) <= reach;
+        const auto farthest_after = [&](std::uint64_t before) {
+            const std::int64_t left = reach - octaves(before + first);
+            if (left < 0) return std::int32_t{-1};
+            return stop_.slope == 0
+                       ? cells_.unseen()
+                       : static_cast<std::int32_t>(std::min<std::int64_t>(left / stop_.slope, cells_.unseen()));
         };
-        if (goes_on(way.visit.front, way.before)) go_on_to(way, goes_on, cells_, kernels_.cells, room_);
+        if (way.visit.front <= farthest_after(way.before)) go_on_to(way, farthest_after, cells_, kernels_.cells, room_);
         way.visit.cells = static_cast<std::int32_t>(way.met.size() + way.others.size());
+        if (!shares_) std::sort(way.others.begin(), way.others.end());  // as cells are shared
         if (!shares_ && !way.others.empty()) rows_.ahead(way.others[0], false).ask_all();
         way.step = Way::Step::read;
     }
@@ -353,14 +325,28 @@ private:
     const Limits limits_;
     const std::size_t k_;
     const Stages& stages_;
-    const std::size_t far_stride_;  // distances to centres begin a cache line
-    const bool shares_;             // cells among queries
+    const bool shares_;  // cells among queries
     CellRows rows_;
     double ranking_ = 0;
     Room& room_;
 };
 
 }  // namespace
+
+void distances_to_centres(const Queries& queries, const Cells& cells, std::int32_t width, int n_jobs,
+                          std::int32_t* out) {
+    std::fill_n(out, queries.n * cells.n, cells.unseen());
+    const std::size_t some = std::clamp<std::size_t>(far_entries / cells.n, 1, together);
+    parallel_for(ceil_div(queries.n, some), n_jobs, [&](std::size_t task, int) {
+        const std::size_t first = task * some, n = std::min(some, queries.n - first);
+        RegionRoom room;
+        Sight sight(kernels(), *cells.regions, room);
+        sight.look({queries.at(first), n, queries.bytes}, width);
+        for (std::size_t q = 0; q < n; ++q)
+            for (std::size_t i = 0; i < sight.n(q); ++i)
+                out[(first + q) * cells.n + sight.cells(q)[i]] = sight.far(q)[i];
+    });
+}
 
 Reading cells_top_k(const Queries& queries, const CodeSet& set, const Stages& stages, const Cells& cells, std::size_t k,
                     const Stop& stop, const Limits& limits, int n_jobs, std::int64_t* ids, std::int32_t* distances,

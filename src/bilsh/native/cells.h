@@ -11,28 +11,32 @@
 
 namespace bilsh {
 
-// Rows [offsets[c], offsets[c + 1]) are cell c; how far a query is from it, the first bytes of its centre say.
+class Regions;
+
+// Rows [offsets[c], offsets[c + 1]) are cell c; how far a query is from it, its centre says, if the query looks at it.
 struct Cells {
     const std::int64_t* offsets;
-    const std::uint8_t* centres;
-    std::size_t bytes, n;
+    const Regions* regions;
+    std::size_t bytes, n;        // bytes of a centre
     const std::uint32_t* alive;  // rows of each cell that live; null: all
 
     std::size_t begin(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell]); }
     std::size_t size(std::size_t cell) const { return static_cast<std::size_t>(offsets[cell + 1] - offsets[cell]); }
     std::size_t living(std::size_t cell) const { return alive ? alive[cell] : size(cell); }
-    std::int32_t most_far() const { return static_cast<std::int32_t>(8 * bytes); }
+    // How far cells count as being whose centres a query does not look at: farther than any other.
+    std::int32_t unseen() const { return static_cast<std::int32_t>(8 * bytes) + 1; }
 };
 
-// When a query has visited enough: at first the nearest cells, until they hold `first` living rows. The k-th distance
-// among those `seeds` of them that are nearest by the first slab (and all that are as near) is a bound T. Then it goes
-// on in the order of distances while slope * distance + octaves(living rows before the cell + first) is no larger than
-// floor(share * T) + slack: the more rows it has seen, the nearer a cell must be.
+// Which centres a query looks at: those of regions at most `width` farther than the nearest. When it has visited
+// enough: at first the nearest cells, until they hold `first` living rows. The k-th distance among those `seeds` of
+// them that are nearest by the first slab (and all that are as near) is a bound T. Then it goes on in the order of
+// distances while slope * distance + octaves(living rows before the cell + first) is no larger than floor(share * T) +
+// slack: the more rows it has seen, the nearer a cell must be.
 struct Stop {
     std::size_t first, seeds;
     std::int32_t slope;
     double share;
-    std::int32_t slack;
+    std::int32_t slack, width;
 };
 
 // 64 times the logarithm of a number to base 2, rounded down and straight between powers of two: all integers, so that
@@ -92,6 +96,10 @@ struct Reading {
 Reading cells_top_k(const Queries& queries, const CodeSet& set, const Stages& stages, const Cells& cells, std::size_t k,
                     const Stop& stop, const Limits& limits, int n_jobs, std::int64_t* ids, std::int32_t* distances,
                     Visit* visits);
+
+// Distances (n, cells) of queries to centres, by the number of the cell; unseen() where a query does not look.
+void distances_to_centres(const Queries& queries, const Cells& cells, std::int32_t width, int n_jobs,
+                          std::int32_t* out);
 
 // The nearest centre of each code, of equals the first; there is one at least, and centres are as long as codes.
 void nearest_centres(const Queries& codes, const Queries& centres, int n_jobs, std::int32_t* out);

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.errors import InvalidInputError
+from bilsh.forks import cached_property
 from bilsh.types import Progress
 from bilsh.validation import check_integer
 
@@ -52,6 +53,9 @@ of visited rows; else the first 512, and the rest where these are near."""
 
 MIN_ITEMS = 10_000
 """Fewer items are read as a whole as quickly."""
+
+MIN_CELLS = 256
+"""Of fewer cells a query looks at all centres."""
 
 HELD_OUT = 5
 """One of so many items is not learned from."""
@@ -86,7 +90,7 @@ class Runs:
         return np.diff(upto[self.offsets])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Cells(Runs):
     """Where the cells of a segment lie.
 
@@ -110,7 +114,17 @@ class Cells(Runs):
     ) -> _native.CellSet:
         """Rows in these cells, as the compiled core has them."""
         numbers = None if ids is None else np.ascontiguousarray(ids, dtype=np.int64)
-        return _native.CellSet(list(slabs), self.offsets, self.centres, numbers, alive, CACHED)
+        return _native.CellSet(list(slabs), self.offsets, self.regions, numbers, alive, CACHED)
+
+    @cached_property
+    def regions(self) -> _native.Regions:
+        """Cells that are near each other."""
+        return _native.Regions(self.centres, number_of_regions(len(self.centres)))
+
+    @property
+    def n_regions(self) -> int:
+        """Number of regions; one where there are few cells."""
+        return max(1, len(self.regions.middles()))
 
     @property
     def slope(self) -> int:
@@ -156,6 +170,17 @@ def number_of_cells(n_cells: int | str | None, n_items: int) -> int:
             raise InvalidInputError(f"cells must be a number, 'auto' or None; got {n_cells!r}.")
         return 4 * isqrt(n_items) if n_items >= MIN_ITEMS else 0
     return min(check_integer("cells", n_cells, minimum=1), n_items)
+
+
+def number_of_regions(n_cells: int) -> int:
+    """How many regions so many cells are put into: 1.5 sqrt(n), of which a query sees a third or so; one of few cells.
+
+    Examples
+    --------
+    >>> number_of_regions(100), number_of_regions(1_000)
+    (1, 47)
+    """
+    return isqrt(9 * n_cells // 4) if n_cells >= MIN_CELLS else 1
 
 
 def sample_size(n_cells: int, n_items: int) -> int:

@@ -29,13 +29,19 @@ from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
-from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, octaves, whole
+from bilsh.search.cells import EVERYTHING, FIRST, SEEDS, Cells, head, octaves, whole
 from bilsh.search.pruning import prefix_limits
 from bilsh.search.trial import TOGETHER, Trial, rows_before, that_count
 
 BY_PREFIXES = 0.4
 """Part of the misses that a target allows which prefixes may cause at most; how many they cause is measured, and is
 much less."""
+
+BY_REGIONS = 0.1
+"""The same of centres that a query does not look at, about: more would save little."""
+
+ENOUGH = 100
+"""Trial queries by which it is told how far a query looks."""
 
 PIECE = 1 << 25
 """Bytes of codes that are compared at a time."""
@@ -60,6 +66,8 @@ class Promise:
         Of so many nearest codes.
     slack : int
         How far a query goes, see :mod:`bilsh.search.cells`, in steps of the logarithm.
+    width : int
+        It looks at the centres of regions whose middles are so many bits farther than the nearest one, at most.
     rows : float
         Share of the rows that trial queries read.
     n_queries : int
@@ -81,6 +89,7 @@ class Promise:
     target: float
     k: int
     slack: int
+    width: int
     rows: float
     n_queries: int
     time: int
@@ -120,14 +129,18 @@ def promise(
     """
     rows = cells.of(slabs, alive)
     limits = prefix_limits(n_bits, rows.prefixes, (1 - target) * BY_PREFIXES)
-    needs, bounds, some = _needs(trial, cells, slabs, alive, rows, limits, n_bits, k, n_jobs)
+    # The width is chosen by some queries of the trial, and what is found with it told by the others.
+    apart = len(trial) // 4 if cells.n_regions > 1 else 0
+    width = _width(trial.part(0, apart), cells, alive, k, target) if apart >= ENOUGH else EVERYTHING
+    trial = trial.part(apart if apart >= ENOUGH else 0, len(trial))
+    needs, bounds, some = _needs(trial, cells, slabs, alive, rows, limits, width, n_bits, k, n_jobs)
     slack = smallest_slack(needs, target)
     recall, ends = half_by_half(needs, target)
     read = 1.0
     if slack < EVERYTHING and rows.living:
         read = float((some <= slack).astype(np.float32).dot(cells.living(alive)).mean() / rows.living)
     made = Promise(
-        target, k, slack, read, len(trial), trial.time, trial.source, recall, ends, ranks_among(bounds)
+        target, k, slack, width, read, len(trial), trial.time, trial.source, recall, ends, ranks_among(bounds)
     )
     return made, limits
 
@@ -182,6 +195,18 @@ def ranks_among(bounds: NDArray[np.int32]) -> NDArray[np.float64]:
     return np.append((upto - equal / 2) / max(1, len(bounds)), 1.0)
 
 
+def _width(trial: Trial, cells: Cells, alive: Codes | None, k: int, target: float) -> int:
+    """How much farther regions of neighbours are than the nearest region, of nearly all."""
+    order, known, _ = that_count(trial.near, trial.own, alive)
+    near, known = np.take_along_axis(trial.near, order[:, :k], axis=1), known[:, :k]
+    if not known.any():
+        return EVERYTHING
+    far = _native.hamming_matrix(head(trial.codes, cells.centres.shape[1]), cells.regions.middles(), 1)
+    region = cells.regions.of()[cells.of_rows(np.maximum(near, 0))]
+    farther = np.take_along_axis(far, region, axis=1) - far.min(axis=1)[:, None]
+    return int(np.quantile(farther[known], 1 - (1 - target) * BY_REGIONS, method="higher"))
+
+
 def _needs(
     trial: Trial,
     cells: Cells,
@@ -189,6 +214,7 @@ def _needs(
     alive: Codes | None,
     rows: _native.CellSet,
     limits: Limits,
+    width: int,
     n_bits: int,
     k: int,
     n_jobs: int,
@@ -201,7 +227,7 @@ def _needs(
         these = np.flatnonzero(mine == itself)
         if len(these):
             # An item as a query meets itself: one neighbour and one row more.
-            seen = _visits(trial.codes[these], rows, k, int(itself), n_jobs)
+            seen = _visits(trial.codes[these], rows, width, k, int(itself), n_jobs)
             bounds[these], front[these] = seen[:, 0], seen[:, 1]
     living, first = cells.living(alive), max(1, min(FIRST * k, rows.living))
     reach = np.floor(cells.share(n_bits) * bounds).astype(np.int64)
@@ -211,7 +237,7 @@ def _needs(
     step = max(1, min(TOGETHER, PAIRS // len(cells)))
     for start in range(0, len(trial), step):
         part = slice(start, start + step)
-        far = cells.far(trial.codes[part], n_jobs)
+        far = rows.far(trial.codes[part], width, n_jobs)
         before = rows_before(far.astype(np.uint16), living, own[part], mine[part])
         for everywhere in (True, False)[start > 0 :]:
             # Of all cells for the first queries only: they tell how much is read.
@@ -251,12 +277,14 @@ def _lost(
     return lost
 
 
-def _visits(codes: Codes, rows: _native.CellSet, k: int, more: int, n_jobs: int) -> NDArray[np.int32]:
+def _visits(
+    codes: Codes, rows: _native.CellSet, width: int, k: int, more: int, n_jobs: int
+) -> NDArray[np.int32]:
     """Bound on the k-th distance, how far the farthest of the first cells is, and their number: (q, 3).
 
     For queries that meet so many rows more than new ones would.
     """
     limits = np.zeros((len(rows.prefixes), 1), dtype=np.int32)
     return rows.top_k(
-        codes, k + more, FIRST * k + more, SEEDS * k + more, 0, 0.0, int(_SURE), limits, n_jobs
+        codes, k + more, FIRST * k + more, SEEDS * k + more, 0, 0.0, int(_SURE), width, limits, n_jobs
     )[2]

@@ -54,6 +54,11 @@ class Trial:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def part(self, begin: int, end: int) -> Trial:
+        """Some of the queries, which are in random order."""
+        some = slice(begin, end)
+        return Trial(self.codes[some], self.near[some], self.own[some], self.time)
+
 
 def held_out_rows(ids: NDArray[np.int64], alive: Codes | None, most: int, seed: int) -> NDArray[np.int64]:
     """Some living rows that cells were not learned from, ascending."""

@@ -69,7 +69,7 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
     known, limits = kept
     start = perf_counter()
     near, distances, seen, n_rows, n_bytes, ranking = rows.top_k(
-        queries, k, FIRST * k, SEEDS * k, *rule, known.slack, limits, scan.n_jobs
+        queries, k, FIRST * k, SEEDS * k, *rule, known.slack, known.width, limits, scan.n_jobs
     )
     pairs = len(queries) * len(cells)
     scan.tally.add("cells: centres", pairs, pairs * cells.centres.shape[1], ranking)
