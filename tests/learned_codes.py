@@ -44,7 +44,7 @@ PLAN = tuple(
         (FIRST, range(3), SIZES, QUICK),
         (FEW, range(3), SIZES, QUICK),
         (FIRST, range(3), SIZES, ("OPQ from components", "OPQ")),
-        (FEW + FIRST, range(1), SIZES, SIGNS),
+        (FEW + FIRST, range(3), SIZES, SIGNS),
         (FEW, range(3), SIZES, ("OPQ from components",)),
         (FEW, range(3), (32,), ("OPQ",)),
         (("mnist",), range(3), (98,), ("OPQ of all numbers",)),

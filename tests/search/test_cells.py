@@ -91,7 +91,7 @@ def test_what_a_query_reads_and_finds(cached, n_regions, n_bytes, level, monkeyp
         order, cells = in_cells(codes, np.arange(700), 25)
         codes, ids = codes[order], rng.permutation(10_000)[:700]
         living = rng.random(700) < 0.7
-        queries = clustered(30, n_bytes, n_bytes)
+        queries = clustered(12, n_bytes, n_bytes)
         bitmap = np.packbits(living, bitorder="little")
         for alive, counts in [(bitmap, living), (None, np.ones(700, dtype=bool))]:
             rows = cells.of(slabs_of(codes), alive, ids)
