@@ -14,11 +14,12 @@ from bilsh.encoders.coder import NOT_HAMMING
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.euclidean import DistanceEvidence
+from bilsh.search.account import Account, Explanation
 from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.estimated_visiting import Visitor
 from bilsh.search.modes import Query, reranked
 from bilsh.search.request import Request
-from bilsh.search.results import Explanation, Neighbors
+from bilsh.search.results import Neighbors
 from bilsh.search.scan import Found, Ids, Memory, Scan, Segment, Tally, merged
 from bilsh.search.wishes import Wish
 from bilsh.types import Values
@@ -126,7 +127,7 @@ def search(
     told = Explanation("asymmetric", reason, len(flat), scan.n_items, scan.tally.work, notes)
     if wish is not None:
         told = replace(told, promise=wish.promise, visits=tuple(wish.visits))
-    return Neighbors(ids, far, exact, evidence, request.confidence, told)
+    return Neighbors(ids, far, exact, Account.of(evidence, told), request.confidence)
 
 
 def _smallest(

@@ -6,8 +6,9 @@ between a request and its answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from time import perf_counter
 from typing import Any
@@ -21,10 +22,12 @@ from bilsh.encoders.coder import Coder
 from bilsh.encoders.sampling import score_fractions
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.evidence import Evidence, Fractions, Samples, taken
+from bilsh.search.account import Account, Explanation
 from bilsh.search.promise import Promise
 from bilsh.search.request import Request
-from bilsh.search.results import Explanation, Matches, Neighbors
+from bilsh.search.results import Matches, Neighbors
 from bilsh.search.scan import Found, Scan
+from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.hits import WINDOW
 from bilsh.types import Floats
 from bilsh.validation import as_array
@@ -113,19 +116,12 @@ def answer(
     order = exact = None
     if request.reranks:
         order, exact = reranked(scan, request, query, ids[:, : _count(scan, request)])
-    evidence = None if samples is None else _evidence(scan, coder, query, hits, order, request.k, samples)
+    account = _account(scan, coder, query, hits, order, request.k, samples)
     if order is not None:
         ids, distances = (taken(array, order) for array in hits.found)
     elif ids.shape[1] > request.k:
         ids, distances = ids[:, : request.k], distances[:, : request.k]
-    return Neighbors(
-        ids,
-        distances,
-        exact,
-        evidence,
-        request.confidence,
-        _explanation(scan, hits.mode, hits.reason, query, evidence, samples),
-    )
+    return Neighbors(ids, distances, exact, account, request.confidence)
 
 
 def _count(scan: Scan, request: Request) -> int:
@@ -213,11 +209,10 @@ def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: S
             exact.append(true[0])
             if evidence is not None:
                 evidence[number] = evidence[number].take(order)
-    any_evidence = evidence[0] if evidence else None
-    explanation = _explanation(
-        scan, "hamming", "a radius is searched by a full scan", query, any_evidence, samples
-    )
-    return Matches(ids, distances, exact, evidence, request.confidence, explanation)
+    first = evidence[0] if evidence else None
+    notes = samples.notes if samples is not None and first is not None else ()
+    told = _explanation(scan, "hamming", "a radius is searched by a full scan", query, notes)
+    return Matches(ids, distances, exact, Account.of(evidence, _doubted(told(), first)), request.confidence)
 
 
 def _one(query: Query, number: int) -> NDArray[Any] | None:
@@ -255,36 +250,58 @@ def reranked(
     return order, taken(exact, order)
 
 
-def _evidence(
+def _account(
     scan: Scan,
     coder: Coder,
     query: Query,
     hits: Hits,
     order: NDArray[np.int64] | None,
     k: int,
-    samples: Samples,
-) -> Evidence:
-    """What there is to estimate from: the scores where they gave the order, else the distances."""
-    n = scan.n_counted
-    if order is None:
-        q, c = hits.found[0].shape
-        order = _as_they_are(q, min(k, c))
+    samples: Samples | None,
+) -> Account:
+    """What the search saw and how it went, from what is kept of it: neither the scan nor what the caller may change."""
+    if samples is None:
+        return Account(partial(_told, None, _explanation(scan, hits.mode, hits.reason, query, ())))
     often = scan.frequencies()
     if hits.scores is None or hits.weights is None or query.values is None:
-        # The caller may change queries and distances later.
-        near, codes, n_bits = hits.found[1].copy(), query.codes.copy(), scan.n_bits
-        seen = Fractions(lambda: (near / n_bits, _mean_fractions(codes, often)))
-        return Evidence(coder, seen, n, False, order, None, samples.by_distance)
-    made = partial(_score_fractions, coder, query.values, hits.weights, hits.scores, often)
-    return Evidence(coder, Fractions(made), n, True, order, hits.complete, samples.by_score)
+        made = partial(_fractions, hits.found[1].copy(), query.codes.copy(), scan.n_bits, often)
+        scored, sample = False, samples.by_distance
+    else:
+        made = partial(_score_fractions, coder, query.values, hits.weights, hits.scores, often)
+        scored, sample = True, samples.by_score
+    seen = partial(
+        _evidence, coder, made, scan.n_counted, scored, hits.found[0].shape, k, order, hits.complete, sample
+    )
+    return Account(partial(_told, seen, _explanation(scan, hits.mode, hits.reason, query, samples.notes)))
 
 
-@lru_cache(maxsize=64)
-def _as_they_are(q: int, k: int) -> NDArray[np.int64]:
-    """The order of hits that are ordered; kept, since to make it takes as long as a part of a short search."""
-    order = np.arange(k)[None].repeat(q, axis=0)
-    order.flags.writeable = False
-    return order
+def _told(
+    seen: Callable[[], Evidence] | None, told: Callable[[], Explanation]
+) -> tuple[Evidence | None, Explanation]:
+    evidence = None if seen is None else seen()
+    return evidence, _doubted(told(), evidence)
+
+
+def _evidence(
+    coder: Coder,
+    made: Callable[[], tuple[Floats, Floats]],
+    n_items: int,
+    scored: bool,
+    shape: tuple[int, int],
+    k: int,
+    order: NDArray[np.int64] | None,
+    complete: int | None,
+    sample: HitSample | None,
+) -> Evidence:
+    """What there is to estimate from; without an order, the hits are the first of those that were found (q, c)."""
+    q, c = shape
+    picked = np.arange(min(k, c))[None].repeat(q, axis=0) if order is None else order
+    return Evidence(coder, Fractions(made), n_items, scored, picked, complete, sample)
+
+
+def _fractions(near: NDArray[np.int32], codes: Codes, n_bits: int, often: Floats) -> tuple[Floats, Floats]:
+    """Fractions of differing bits, of candidates and of the mean of all items."""
+    return near / n_bits, _mean_fractions(codes, often)
 
 
 def _score_fractions(
@@ -305,24 +322,26 @@ def _mean_fractions(codes: Codes, often: Floats) -> Floats:
 
 
 def _explanation(
-    scan: Scan,
-    mode: str,
-    reason: str,
-    query: Query,
-    evidence: Evidence | None = None,
-    samples: Samples | None = None,
-) -> Explanation:
-    notes = samples.notes if samples is not None and evidence is not None else ()
+    scan: Scan, mode: str, reason: str, query: Query, notes: tuple[str, ...]
+) -> Callable[[], Explanation]:
+    """How a search went."""
+    wish = scan.wish
     promise: Promise | None = None
     visits: tuple[Any, ...] = ()
-    if scan.wish is not None:
-        promise, visits = scan.wish.promise, tuple(scan.wish.visits)
-        notes = (*notes, *scan.wish.told)
+    if wish is not None:
+        promise, visits = wish.promise, tuple(wish.visits)
+        notes = (*notes, *wish.told)
         if promise is None and all(segment.cells is None for segment in scan.segments):
             notes = (
                 *notes,
-                f"there are no cells: recall {scan.wish.recall:g} is kept by reading something of all items",
+                f"there are no cells: recall {wish.recall:g} is kept by reading something of all items",
             )
-    if evidence is not None and not evidence.sampled:
-        notes = (*notes, PER_PAIR if evidence.per_pair else UNSAMPLED)
-    return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.work, notes, promise, visits)
+    n_queries, work = len(query.codes), scan.tally.work
+    return partial(Explanation, mode, reason, n_queries, scan.n_items, work, notes, promise, visits)
+
+
+def _doubted(told: Explanation, evidence: Evidence | None) -> Explanation:
+    """The same, saying so where intervals rest on no sample."""
+    if evidence is None or evidence.sampled:
+        return told
+    return replace(told, notes=(*told.notes, PER_PAIR if evidence.per_pair else UNSAMPLED))

@@ -16,6 +16,7 @@ from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates.evidence import Samples
 from bilsh.search import estimated
+from bilsh.search.account import Account
 from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.modes import Query, answer
 from bilsh.search.request import Mode, Request, request_of
@@ -292,7 +293,7 @@ class Searchable(ABC):
             found = found.without(numbers, k)
         if notes and found.explanation is not None:
             told = replace(found.explanation, notes=(*found.explanation.notes, *notes))
-            found = replace(found, explanation=told)
+            found = replace(found, account=Account.of(found.evidence, told))
         if view.names_are_numbers:
             return found if view.notes is None else replace(found, notes=view.notes)
         return replace(found.renamed(view.names), notes=view.notes)
