@@ -364,10 +364,11 @@ class CellSet:
         Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
         int,
         int,
+        int,
         float,
     ]:
         """
-        The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, seconds that the way to the cells took.
+        The k nearest codes of each query in the cells it visits: ids, distances, visits (three rows: the bound on the k-th distance, how far the farthest of the first cells was, the number of cells), the largest bound, rows and bytes read by all, seconds that the way to the cells took.
         """
 
 def nearest_centres(

@@ -7,8 +7,8 @@
 namespace {
 
 using Offsets = In<std::int64_t, 1>;
-using Visited =
-    std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, std::int64_t, std::int64_t, double>;
+using Visited = std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, std::int32_t, std::int64_t,
+                           std::int64_t, double>;
 
 // Codes in the order of their cells, checked once: it holds the arrays, so that a query has nothing to look at but its
 // own.
@@ -65,7 +65,7 @@ public:
         const std::size_t width = std::min(k, living_);
         auto found = new_matrix<std::int64_t>(asked.n, width);
         auto distances = new_matrix<std::int32_t>(asked.n, width);
-        auto visits = new_matrix<std::int32_t>(asked.n, 3);
+        auto visits = new_matrix<std::int32_t>(3, asked.n);
         std::vector<bilsh::Visit> seen(asked.n);
         bilsh::Reading reading;
         unlocked([&] {
@@ -76,12 +76,14 @@ public:
                                          {limits.data(), limits.shape(1)}, thread_count(n_jobs), found.data(),
                                          distances.data(), seen.data());
         });
+        std::int32_t farthest = 0;
         for (std::size_t q = 0; q < asked.n; ++q) {
-            visits.data()[3 * q] = seen[q].bound;
-            visits.data()[3 * q + 1] = seen[q].front;
-            visits.data()[3 * q + 2] = seen[q].cells;
+            visits.data()[q] = seen[q].bound;
+            visits.data()[asked.n + q] = seen[q].front;
+            visits.data()[2 * asked.n + q] = seen[q].cells;
+            farthest = std::max(farthest, seen[q].bound);
         }
-        return {found, distances, visits, reading.rows, reading.bytes, reading.ranking};
+        return {found, distances, visits, farthest, reading.rows, reading.bytes, reading.ranking};
     }
 
 private:
@@ -134,11 +136,13 @@ void bind_cells(nb::module_& m) {
         .def_prop_ro("living", &CellSet::living, "Number of living rows.")
         .def_prop_ro("prefixes", &CellSet::prefixes, nb::sig("def prefixes(self) -> tuple[int, ...]"),
                      "Bits after which rows are left, for each but the last time that more is read.")
-        .def("top_k", &CellSet::top_k, nb::arg("queries").noconvert(), nb::arg("k"), nb::arg("first"), nb::arg("seeds"),
-             nb::arg("slope"), nb::arg("share"), nb::arg("slack"), nb::arg("limits").noconvert(), nb::arg("n_jobs") = 1,
-             "The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th "
-             "distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, "
-             "seconds that the way to the cells took.");
+        .def(
+            "top_k", &CellSet::top_k, nb::arg("queries").noconvert(), nb::arg("k"), nb::arg("first"), nb::arg("seeds"),
+            nb::arg("slope"), nb::arg("share"), nb::arg("slack"), nb::arg("limits").noconvert(), nb::arg("n_jobs") = 1,
+            "The k nearest codes of each query in the cells it visits: ids, distances, visits (three rows: the bound "
+            "on the "
+            "k-th distance, how far the farthest of the first cells was, the number of cells), the largest bound, rows "
+            "and bytes read by all, seconds that the way to the cells took.");
     m.def("nearest_centres", &nearest_centres, nb::arg("codes").noconvert(), nb::arg("centres").noconvert(),
           nb::arg("n_jobs") = 1, "Number of the nearest centre of each code, of equals the first.");
     m.def("majority", &majority, nb::arg("codes").noconvert(), nb::arg("cell_of").noconvert(),

@@ -89,6 +89,11 @@ class Promise:
     interval: tuple[float, float]
     ranks: NDArray[np.float64] = field(repr=False, compare=False)
 
+    @property
+    def farthest(self) -> int:
+        """Largest bound of a trial query."""
+        return len(self.ranks) - 2
+
     def __str__(self) -> str:
         day = datetime.fromtimestamp(self.time, UTC).strftime("%Y-%m-%d")
         low, high = self.interval
@@ -202,7 +207,7 @@ def _needs(
         if len(these):
             # An item as a query meets itself: one neighbour and one row more.
             seen = _visits(trial.codes[these], rows, k, int(itself), n_jobs)
-            bounds[these], front[these] = seen[:, 0], seen[:, 1]
+            bounds[these], front[these] = seen[0], seen[1]
     living, first = cells.living(alive), max(1, min(FIRST * k, rows.living))
     reach = np.floor(cells.share(n_bits) * bounds).astype(np.int64)
     at, own = cells.of_rows(np.maximum(near, 0)), cells.of_rows(np.maximum(trial.own, 0))
@@ -252,7 +257,7 @@ def _lost(
 
 
 def _visits(codes: Codes, rows: _native.CellSet, k: int, more: int, n_jobs: int) -> NDArray[np.int32]:
-    """Bound on the k-th distance, how far the farthest of the first cells is, and their number: (q, 3).
+    """Bound on the k-th distance, how far the farthest of the first cells is, and their number: (3, q).
 
     For queries that meet so many rows more than new ones would.
     """

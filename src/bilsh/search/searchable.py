@@ -15,6 +15,7 @@ from bilsh.encoders.coder import Coder
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates.evidence import Samples
+from bilsh.forks import cached_property
 from bilsh.search import estimated
 from bilsh.search.account import Account
 from bilsh.search.estimated_promise import EstimatedTrial
@@ -62,7 +63,7 @@ class View:
         """Ids as the caller knows them."""
         return numbers
 
-    @property
+    @cached_property
     def samples(self) -> Samples:
         """What intervals of hits rest on: a sample that was taken at fit."""
         return Samples.of(self.coder)
@@ -134,7 +135,7 @@ class View:
             codes = Q
         if codes is not None:
             asked, order = as_codes(codes, "queries"), self.coder.order
-            check_width(asked, -(-self.coder.n_bits // 8), "queries", "codes")
+            check_width(asked, self.coder.n_bytes, "queries", "codes")
             return Query(asked if order is None else order.apply(asked))
         return Query.of_descriptors(Q, self.coder, request)
 

@@ -68,18 +68,21 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
         return None
     known, limits = kept
     start = perf_counter()
-    near, distances, seen, n_rows, n_bytes, ranking = rows.top_k(
+    near, distances, seen, farthest, n_rows, n_bytes, ranking = rows.top_k(
         queries, k, FIRST * k, SEEDS * k, *rule, known.slack, limits, scan.n_jobs
     )
-    pairs = len(queries) * len(cells)
-    scan.tally.add("cells: centres", pairs, pairs * cells.centres.shape[1], ranking)
+    n_cells, width = cells.centres.shape
+    pairs = len(queries) * n_cells
+    scan.tally.add("cells: centres", pairs, pairs * width, ranking)
     scan.tally.add("cells: rows", n_rows, n_bytes, perf_counter() - start - ranking)
     wish.promise = known
-    wish.visits.append((len(cells), seen[:, 2]))
-    return _mended(scan, wish, part, queries, k, (near, distances), seen[:, 0], known)
+    wish.visits.append((n_cells, seen[2]))
+    if len(queries) > 1 or farthest > known.farthest:
+        _mend(scan, wish, part, queries, k, (near, distances), seen[0], farthest, known)
+    return near, distances
 
 
-def _mended(
+def _mend(
     scan: Scan,
     wish: Wish,
     part: int,
@@ -87,17 +90,15 @@ def _mended(
     k: int,
     found: Found,
     bounds: NDArray[np.int32],
+    farthest: int,
     known: Promise,
-) -> Found:
+) -> None:
     """Read all rows for queries that are not like those of the trial."""
-    largest = len(known.ranks) - 2
-    if len(bounds) == 1 and bounds[0] <= largest:
-        return found
-    strange = wish.strange(known.ranks.take(bounds, mode="clip"), bounds, largest, known.n_queries)
+    ranks = known.ranks.take(bounds, mode="clip")
+    strange = wish.strange(ranks, bounds, farthest, known.farthest, known.n_queries)
     if len(strange):
         ids, distances = scan.full(np.ascontiguousarray(queries[strange]), k, part)
         found[0][strange], found[1][strange] = ids, distances
-    return found
 
 
 def _promise(
