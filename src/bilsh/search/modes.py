@@ -211,8 +211,8 @@ def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: S
                 evidence[number] = evidence[number].take(order)
     first = evidence[0] if evidence else None
     notes = samples.notes if samples is not None and first is not None else ()
-    told = _explanation(scan, "hamming", "a radius is searched by a full scan", query, notes)
-    return Matches(ids, distances, exact, Account.of(evidence, _doubted(told(), first)), request.confidence)
+    told = _explanation(first, *_work(scan, "hamming", "a radius is searched by a full scan", query, notes))
+    return Matches(ids, distances, exact, Account.of(evidence, told), request.confidence)
 
 
 def _one(query: Query, number: int) -> NDArray[Any] | None:
@@ -260,26 +260,23 @@ def _account(
     samples: Samples | None,
 ) -> Account:
     """What the search saw and how it went, from what is kept of it: neither the scan nor what the caller may change."""
-    if samples is None:
-        return Account(partial(_told, None, _explanation(scan, hits.mode, hits.reason, query, ())))
-    often = scan.frequencies()
-    if hits.scores is None or hits.weights is None or query.values is None:
-        made = partial(_fractions, hits.found[1].copy(), query.codes.copy(), scan.n_bits, often)
-        scored, sample = False, samples.by_distance
-    else:
-        made = partial(_score_fractions, coder, query.values, hits.weights, hits.scores, often)
-        scored, sample = True, samples.by_score
-    seen = partial(
-        _evidence, coder, made, scan.n_counted, scored, hits.found[0].shape, k, order, hits.complete, sample
-    )
-    return Account(partial(_told, seen, _explanation(scan, hits.mode, hits.reason, query, samples.notes)))
+    seen: tuple[Any, ...] | None = None
+    if samples is not None:
+        often, shape = scan.frequencies(), hits.found[0].shape
+        if hits.scores is None or hits.weights is None or query.values is None:
+            made = partial(_fractions, hits.found[1].copy(), query.codes.copy(), scan.n_bits, often)
+            seen = coder, made, scan.n_counted, False, shape, k, order, None, samples.by_distance
+        else:
+            made = partial(_score_fractions, coder, query.values, hits.weights, hits.scores, often)
+            seen = coder, made, scan.n_counted, True, shape, k, order, hits.complete, samples.by_score
+    notes = () if samples is None else samples.notes
+    return Account(partial(_told, seen, _work(scan, hits.mode, hits.reason, query, notes)))
 
 
-def _told(
-    seen: Callable[[], Evidence] | None, told: Callable[[], Explanation]
-) -> tuple[Evidence | None, Explanation]:
-    evidence = None if seen is None else seen()
-    return evidence, _doubted(told(), evidence)
+def _told(seen: tuple[Any, ...] | None, done: tuple[Any, ...]) -> tuple[Evidence | None, Explanation]:
+    """Evidence and explanation, from what these functions take."""
+    evidence = None if seen is None else _evidence(*seen)
+    return evidence, _explanation(evidence, *done)
 
 
 def _evidence(
@@ -321,10 +318,8 @@ def _mean_fractions(codes: Codes, often: Floats) -> Floats:
     return np.asarray((often.sum() + np.einsum("ij,j->i", bits, 1 - 2 * often)) / len(often))
 
 
-def _explanation(
-    scan: Scan, mode: str, reason: str, query: Query, notes: tuple[str, ...]
-) -> Callable[[], Explanation]:
-    """How a search went."""
+def _work(scan: Scan, mode: str, reason: str, query: Query, notes: tuple[str, ...]) -> tuple[Any, ...]:
+    """How a search went, as :class:`Explanation` takes it."""
     wish = scan.wish
     promise: Promise | None = None
     visits: tuple[Any, ...] = ()
@@ -336,12 +331,12 @@ def _explanation(
                 *notes,
                 f"there are no cells: recall {wish.recall:g} is kept by reading something of all items",
             )
-    n_queries, work = len(query.codes), scan.tally.work
-    return partial(Explanation, mode, reason, n_queries, scan.n_items, work, notes, promise, visits)
+    return mode, reason, len(query.codes), scan.n_items, scan.tally.work, notes, promise, visits
 
 
-def _doubted(told: Explanation, evidence: Evidence | None) -> Explanation:
-    """The same, saying so where intervals rest on no sample."""
+def _explanation(evidence: Evidence | None, *done: Any) -> Explanation:
+    """How a search went, and whether intervals rest on no sample."""
+    told = Explanation(*done)
     if evidence is None or evidence.sampled:
         return told
     return replace(told, notes=(*told.notes, PER_PAIR if evidence.per_pair else UNSAMPLED))

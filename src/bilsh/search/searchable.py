@@ -64,6 +64,11 @@ class View:
         return numbers
 
     @cached_property
+    def alive(self) -> list[Codes | None]:
+        """Bitmaps of the rows that live."""
+        return [segment.alive for segment in self.segments]
+
+    @cached_property
     def samples(self) -> Samples:
         """What intervals of hits rest on: a sample that was taken at fit."""
         return Samples.of(self.coder)
@@ -349,10 +354,10 @@ class Asked(Searchable):
         return self._seen
 
 
-def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...]]:
+def filtered(view: View, where: Any) -> tuple[Sequence[Codes | None], tuple[str, ...]]:
     """Bitmaps of the rows that live and pass the filter, and what there is to say about it."""
     if where is None:
-        return [segment.alive for segment in view.segments], ()
+        return view.alive, ()
     chosen = as_array("where", where)
     by_row = chosen.dtype == np.bool_
     notes: tuple[str, ...] = ()

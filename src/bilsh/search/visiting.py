@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from bilsh.search.scan import Found, Scan, Segment
 
 
+Latest = tuple[Codes | None, Cells, _native.CellSet, int, float]
+
+
 @dataclass(slots=True)
 class Known:
     """What was worked out about a segment, kept while it is searched.
@@ -30,24 +33,20 @@ class Known:
         Promises, with the limits of prefixes.
     trials : by number of neighbours
         Trials that are larger than the one kept with the segment.
-    latest : (bitmap, Cells, CellSet, rule) or None
+    latest : (bitmap, Cells, CellSet, slope, share) or None
         Rows that counted in the latest search, its cells, these as the compiled core has them, and what bits of a
         centre's and of the k-th distance are worth.
     """
 
     kept: Kept[Limits] = field(default_factory=Kept)
     trials: dict[int, Trial] = field(default_factory=dict)
-    latest: tuple[Codes | None, Cells, _native.CellSet, tuple[int, float]] | None = None
+    latest: Latest | None = None
 
-    def cell_set(
-        self, segment: Segment, cells: Cells, alive: Codes | None, n_bits: int
-    ) -> tuple[_native.CellSet, tuple[int, float]]:
-        """Cells as the compiled core has them, and their rule."""
-        latest = self.latest
-        if latest is None or latest[0] is not alive or latest[1] is not cells:
-            rule = cells.slope, cells.share(n_bits)
-            latest = self.latest = alive, cells, cells.of(segment.slabs, alive, segment.ids), rule
-        return latest[2:]
+    def laid_out(self, segment: Segment, cells: Cells, alive: Codes | None, n_bits: int) -> Latest:
+        """Make the cells of the next searches ready."""
+        rows = cells.of(segment.slabs, alive, segment.ids)
+        latest = self.latest = alive, cells, rows, cells.slope, cells.share(n_bits)
+        return latest
 
 
 def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found | None:
@@ -59,7 +58,10 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
     memory = scan.memory.known.get(segment)
     if memory is None:
         memory = scan.memory.known.setdefault(segment, Known())
-    rows, rule = memory.cell_set(segment, cells, scan.alive[part], scan.n_bits)
+    latest, alive = memory.latest, scan.alive[part]
+    if latest is None or latest[0] is not alive or latest[1] is not cells:
+        latest = memory.laid_out(segment, cells, alive, scan.n_bits)
+    rows, slope, share = latest[2:]
     k = min(k, rows.living)
     kept = memory.kept.promises.get((k, wish.recall, 0)) if not wish.filtered else None
     if kept is None and k:
@@ -69,7 +71,7 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
     known, limits = kept
     start = perf_counter()
     near, distances, seen, farthest, n_rows, n_bytes, ranking = rows.top_k(
-        queries, k, FIRST * k, SEEDS * k, *rule, known.slack, limits, scan.n_jobs
+        queries, k, FIRST * k, SEEDS * k, slope, share, known.slack, limits, scan.n_jobs
     )
     n_cells, width = cells.centres.shape
     pairs = len(queries) * n_cells
