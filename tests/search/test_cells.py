@@ -104,12 +104,12 @@ def test_what_a_query_reads_and_finds(cached, n_bytes, level, monkeypatch):
                     hits, visit, n_rows = loop(query, codes, ids, counts, cells, k, first, seeds, *rule)
                     found = list(zip(together[1][q].tolist(), together[0][q].tolist(), strict=True))
                     assert found == hits
-                    assert together[2][q].tolist() == visit
+                    assert together[2][:, q].tolist() == visit
                     n_read += n_rows
                 assert together[3] == n_read
                 alone = rows.top_k(queries[3:4], k, first, seeds, *rule, limits)
                 assert alone[0].tolist() == together[0][3:4].tolist()
-                assert alone[2].tolist() == together[2][3:4].tolist()
+                assert alone[2].tolist() == together[2][:, 3:4].tolist()
     finally:
         _native.force_level("auto")
 
@@ -127,7 +127,7 @@ def test_queries_that_share_cells_may_read_more_than_they_hold(cached, monkeypat
     rows = cells.of(slabs, None)
     limits = prefix_limits(1280, rows.prefixes, 0.2)
     found = rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, limits)
-    assert (found[2][:, 2] == len(cells)).all()
+    assert (found[2][2] == len(cells)).all()
     true = _native.hamming_top_k(queries, slabs, 10, None, None, 1)[0]
     assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found[0], true, strict=True)]) > 0.7
     for q in (0, 255, 256, 299):

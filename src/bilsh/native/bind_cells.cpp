@@ -7,8 +7,9 @@
 namespace {
 
 using Offsets = In<std::int64_t, 1>;
-using Visited = std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, std::int32_t, std::int64_t,
-                           std::int64_t, double>;
+using Ranks = OptionalIn<double, 1>;
+using Visited = std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, std::int64_t, std::int64_t,
+                           double, std::int32_t, double>;
 
 // Codes in the order of their cells, checked once: it holds the arrays, so that a query has nothing to look at but its
 // own.
@@ -51,7 +52,8 @@ public:
     }
 
     Visited top_k(const Codes& queries, std::size_t k, std::size_t first, std::size_t seeds, std::int32_t slope,
-                  double share, std::int32_t slack, const In<std::int32_t, 2>& limits, int n_jobs) const {
+                  double share, std::int32_t slack, const In<std::int32_t, 2>& limits, int n_jobs,
+                  const Ranks& ranks) const {
         const bilsh::Queries asked = queries_of(queries);
         require(asked.bytes == bytes_,
                 "queries must be as long as codes, " + text(bytes_) + " bytes; got " + text(asked.bytes));
@@ -62,6 +64,7 @@ public:
                     text(limits.shape(1)) + ")");
         require(slope >= 0, "slope must be at least 0");
         require(share >= 0 && share <= 1e6, "share must be at least 0");
+        require(!ranks || ranks->shape(0) > 0, "ranks must have an entry for bounds beyond all others");
         const std::size_t width = std::min(k, living_);
         auto found = new_matrix<std::int64_t>(asked.n, width);
         auto distances = new_matrix<std::int32_t>(asked.n, width);
@@ -77,13 +80,17 @@ public:
                                          distances.data(), seen.data());
         });
         std::int32_t farthest = 0;
+        double rank = 0;
         for (std::size_t q = 0; q < asked.n; ++q) {
-            visits.data()[q] = seen[q].bound;
+            const std::int32_t bound = seen[q].bound;
+            visits.data()[q] = bound;
             visits.data()[asked.n + q] = seen[q].front;
             visits.data()[2 * asked.n + q] = seen[q].cells;
-            farthest = std::max(farthest, seen[q].bound);
+            farthest = std::max(farthest, bound);
+            if (ranks) rank += ranks->data()[std::min<std::size_t>(std::max(bound, 0), ranks->shape(0) - 1)];
         }
-        return {found, distances, visits, farthest, reading.rows, reading.bytes, reading.ranking};
+        if (asked.n) rank /= static_cast<double>(asked.n);
+        return {found, distances, visits, reading.rows, reading.bytes, reading.ranking, farthest, rank};
     }
 
 private:
@@ -139,10 +146,11 @@ void bind_cells(nb::module_& m) {
         .def(
             "top_k", &CellSet::top_k, nb::arg("queries").noconvert(), nb::arg("k"), nb::arg("first"), nb::arg("seeds"),
             nb::arg("slope"), nb::arg("share"), nb::arg("slack"), nb::arg("limits").noconvert(), nb::arg("n_jobs") = 1,
-            "The k nearest codes of each query in the cells it visits: ids, distances, visits (three rows: the bound "
-            "on the "
-            "k-th distance, how far the farthest of the first cells was, the number of cells), the largest bound, rows "
-            "and bytes read by all, seconds that the way to the cells took.");
+            nb::arg("ranks").noconvert() = nb::none(),
+            "The k nearest codes of each query in the cells it visits: ids, distances, visits (3, q), rows and bytes "
+            "read by all, seconds that the way to the cells took, the largest bound, the mean of the bounds' ranks. "
+            "Visits are the bound on the k-th distance, how far the farthest of the first cells was, and the number of "
+            "cells; `ranks` has the rank of every bound, the last that of all beyond.");
     m.def("nearest_centres", &nearest_centres, nb::arg("codes").noconvert(), nb::arg("centres").noconvert(),
           nb::arg("n_jobs") = 1, "Number of the nearest centre of each code, of equals the first.");
     m.def("majority", &majority, nb::arg("codes").noconvert(), nb::arg("cell_of").noconvert(),

@@ -119,14 +119,14 @@ def search(
     )
     reason = "the smallest estimates of all items: integers first, then those that may be among them exactly"
     if wish is not None:
-        notes += tuple(wish.told)
+        notes += wish.told
         if all(segment.places is None for segment in segments):
             notes += (READS_ALL,)
         if wish.promise is not None:
             reason = "the smallest estimates of the cells near the query, as many as the recall takes"
     told = Explanation("asymmetric", reason, len(flat), scan.n_items, scan.tally.work, notes)
     if wish is not None:
-        told = replace(told, promise=wish.promise, visits=tuple(wish.visits))
+        told = replace(told, promise=wish.promise, visits=wish.visits)
     return Neighbors(ids, far, exact, Account.of(evidence, told), request.confidence)
 
 

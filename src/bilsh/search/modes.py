@@ -127,7 +127,8 @@ def answer(
 def _count(scan: Scan, request: Request) -> int:
     """How many to find. More than all is all; where there is nothing, the scans still need a number they accept."""
     wanted = request.wanted if request.reranks else request.k
-    return min(wanted, max(1, scan.n_items))
+    there = scan.n_items or 1
+    return wanted if wanted < there else there
 
 
 def _progressive(scan: Scan, query: Query, request: Request) -> Hits:
@@ -324,8 +325,8 @@ def _work(scan: Scan, mode: str, reason: str, query: Query, notes: tuple[str, ..
     promise: Promise | None = None
     visits: tuple[Any, ...] = ()
     if wish is not None:
-        promise, visits = wish.promise, tuple(wish.visits)
-        notes = (*notes, *wish.told)
+        promise, visits = wish.promise, wish.visits
+        notes += wish.told
         if promise is None and all(segment.cells is None for segment in scan.segments):
             notes = (
                 *notes,

@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
@@ -62,7 +61,8 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
     if latest is None or latest[0] is not alive or latest[1] is not cells:
         latest = memory.laid_out(segment, cells, alive, scan.n_bits)
     rows, slope, share = latest[2:]
-    k = min(k, rows.living)
+    living = rows.living
+    k = k if k < living else living
     kept = memory.kept.promises.get((k, wish.recall, 0)) if not wish.filtered else None
     if kept is None and k:
         kept = _promise(scan, wish, part, cells, memory, len(queries), k)
@@ -70,37 +70,20 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
         return None
     known, limits = kept
     start = perf_counter()
-    near, distances, seen, farthest, n_rows, n_bytes, ranking = rows.top_k(
-        queries, k, FIRST * k, SEEDS * k, slope, share, known.slack, limits, scan.n_jobs
+    near, distances, seen, n_rows, n_bytes, ranking, farthest, rank = rows.top_k(
+        queries, k, FIRST * k, SEEDS * k, slope, share, known.slack, limits, scan.n_jobs, known.ranks
     )
     n_cells, width = cells.centres.shape
     pairs = len(queries) * n_cells
     scan.tally.add("cells: centres", pairs, pairs * width, ranking)
     scan.tally.add("cells: rows", n_rows, n_bytes, perf_counter() - start - ranking)
     wish.promise = known
-    wish.visits.append((n_cells, seen[2]))
-    if len(queries) > 1 or farthest > known.farthest:
-        _mend(scan, wish, part, queries, k, (near, distances), seen[0], farthest, known)
-    return near, distances
-
-
-def _mend(
-    scan: Scan,
-    wish: Wish,
-    part: int,
-    queries: Codes,
-    k: int,
-    found: Found,
-    bounds: NDArray[np.int32],
-    farthest: int,
-    known: Promise,
-) -> None:
-    """Read all rows for queries that are not like those of the trial."""
-    ranks = known.ranks.take(bounds, mode="clip")
-    strange = wish.strange(ranks, bounds, farthest, known.farthest, known.n_queries)
+    wish.visits += ((n_cells, seen[2]),)
+    strange = wish.strange(seen[0], farthest, known.farthest, rank, known.n_queries)
     if len(strange):
-        ids, distances = scan.full(np.ascontiguousarray(queries[strange]), k, part)
-        found[0][strange], found[1][strange] = ids, distances
+        # Queries that are not like those of the trial read all rows.
+        near[strange], distances[strange] = scan.full(np.ascontiguousarray(queries[strange]), k, part)
+    return near, distances
 
 
 def _promise(

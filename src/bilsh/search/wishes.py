@@ -13,7 +13,6 @@ from bilsh.codes import Codes
 from bilsh.search.cells import EVERYTHING
 from bilsh.search.promise import Promise
 from bilsh.search.trial import Trial
-from bilsh.types import Floats
 
 MOST_ROWS = 0.5
 """Share of the rows beyond which reading all in their order is as quick."""
@@ -45,9 +44,9 @@ class Wish:
         Whether rows are left out by a filter.
     promise : Promise or None
         What the answer rests on, once it was found by cells.
-    visits : list of (number of cells, cells read by each query)
+    visits : tuple of (number of cells, cells read by each query)
         What was read of each segment that has cells.
-    told : list of str
+    told : tuple of str
         What else there is to say.
     """
 
@@ -55,13 +54,13 @@ class Wish:
     trial: Trial | None
     filtered: bool
     promise: Promise | None = None
-    visits: list[tuple[int, NDArray[np.int32]]] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    visits: tuple[tuple[int, NDArray[np.int32]], ...] = ()
+    told: tuple[str, ...] = ()
 
     def tell(self, note: str) -> None:
         """Say something once."""
         if note not in self.told:
-            self.told.append(note)
+            self.told += (note,)
 
     def reads_all(self, known: Promise) -> bool:
         """Whether a promise is kept by reading all rows; told where it is."""
@@ -72,7 +71,7 @@ class Wish:
         return True
 
     def strange(
-        self, ranks: Floats, bounds: NDArray[Any], farthest: float, largest: float, n_trial: int
+        self, bounds: NDArray[Any], farthest: float, largest: float, rank: float, n_trial: int
     ) -> NDArray[np.int64]:
         """Queries that are not like those of the trial; told where there are any.
 
@@ -81,25 +80,25 @@ class Wish:
 
         Parameters
         ----------
-        ranks : array (q,)
-            Of queries among those of the trial, by how far they are from everything.
         bounds : array (q,)
-            How far each is.
+            How far each is from everything.
         farthest : float
             The largest of these.
         largest : float
             The farthest query of the trial.
+        rank : float
+            Mean of the queries' ranks among those of the trial, by how far they are from everything.
         n_trial : int
         """
-        # Half the time of ranks.sum(), for as many as queries come in.
-        mean = float(np.add.reduce(ranks)) / len(ranks)
-        spread = (1 / (12 * len(ranks)) + 1 / (12 * max(1, n_trial))) ** 0.5
-        unlike = mean > UNLIKE and mean - 0.5 > SIGMAS * spread
+        unlike = False
+        if rank > UNLIKE:
+            spread = (1 / (12 * len(bounds)) + 1 / (12 * max(1, n_trial))) ** 0.5
+            unlike = rank - 0.5 > SIGMAS * spread
         if not unlike and farthest <= largest:
             return _NONE
         chosen = np.flatnonzero((bounds > largest) | unlike)
         self.tell(
-            f"{len(chosen)} of {len(ranks)} queries are farther from everything than those of the calibration: all "
+            f"{len(chosen)} of {len(bounds)} queries are farther from everything than those of the calibration: all "
             "rows were read for them. Calibrate with queries of their kind, see calibrate()."
         )
         return chosen
