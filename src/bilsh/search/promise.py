@@ -89,11 +89,6 @@ class Promise:
     interval: tuple[float, float]
     ranks: NDArray[np.float64] = field(repr=False, compare=False)
 
-    @property
-    def farthest(self) -> int:
-        """Largest bound of a trial query."""
-        return len(self.ranks) - 2
-
     def __str__(self) -> str:
         day = datetime.fromtimestamp(self.time, UTC).strftime("%Y-%m-%d")
         low, high = self.interval

@@ -140,7 +140,7 @@ class _Found:
         return [Hit(*row) for row in zip(*columns, strict=True)]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Neighbors(_Found):
     """The k nearest of each query, best first, ties by id.
 
@@ -167,6 +167,20 @@ class Neighbors(_Found):
     account: Account = NOTHING
     confidence: float = 0.95
     notes: Callable[[NDArray[Any]], list[Any]] | None = None
+
+    def __init__(
+        self,
+        ids: NDArray[Any],
+        distances: NDArray[Any],
+        exact: Floats | None = None,
+        account: Account = NOTHING,
+        confidence: float = 0.95,
+        notes: Callable[[NDArray[Any]], list[Any]] | None = None,
+    ) -> None:
+        # What a frozen dataclass writes for itself takes three times as long, which a single query notices.
+        own = self.__dict__
+        own["ids"], own["distances"], own["exact"] = ids, distances, exact
+        own["account"], own["confidence"], own["notes"] = account, confidence, notes
 
     @property
     def evidence(self) -> Evidence | DistanceEvidence | None:

@@ -69,9 +69,11 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
     if kept is None or wish.reads_all(kept[0]):
         return None
     known, limits = kept
+    # A single query cannot be of another kind than those of the trial, only farther than all of them.
+    largest, ranks = len(known.ranks) - 2, known.ranks if len(queries) > 1 else None
     start = perf_counter()
     near, distances, seen, n_rows, n_bytes, ranking, farthest, rank = rows.top_k(
-        queries, k, FIRST * k, SEEDS * k, slope, share, known.slack, limits, scan.n_jobs, known.ranks
+        queries, k, FIRST * k, SEEDS * k, slope, share, known.slack, limits, scan.n_jobs, ranks
     )
     n_cells, width = cells.centres.shape
     pairs = len(queries) * n_cells
@@ -79,7 +81,7 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
     scan.tally.add("cells: rows", n_rows, n_bytes, perf_counter() - start - ranking)
     wish.promise = known
     wish.visits += ((n_cells, seen[2]),)
-    strange = wish.strange(seen[0], farthest, known.farthest, rank, known.n_queries)
+    strange = wish.strange(seen[0], farthest, largest, rank, known.n_queries)
     if len(strange):
         # Queries that are not like those of the trial read all rows.
         near[strange], distances[strange] = scan.full(np.ascontiguousarray(queries[strange]), k, part)
