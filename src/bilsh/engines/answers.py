@@ -169,7 +169,7 @@ class CollectionView(View):
             sampled = there.spec.kept(there._fetch(some).codes) if len(some) else there._nothing().codes
             scan.filtered, scan.counted = True, frequencies_in(sampled, there.spec.n_bits)
         asked = replace(request, candidates=request.wanted, delta=0.0)
-        made = answer(scan, query, asked, self.coder, self.samples_for(where, scan))
+        made = answer(scan, query, asked, self.coder, self.samples_for(where, scan), self.notes)
         if not self.names_are_numbers:
             own = self._numbered(by_number)
             made = made.renamed(lambda rows: own[rows])

@@ -25,7 +25,7 @@ from bilsh.estimates.evidence import Evidence, Fractions, Samples, taken
 from bilsh.search.account import Account, Explanation
 from bilsh.search.promise import Promise
 from bilsh.search.request import Request
-from bilsh.search.results import Matches, Neighbors
+from bilsh.search.results import Matches, Neighbors, Notes
 from bilsh.search.scan import Found, Scan
 from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.hits import WINDOW
@@ -81,7 +81,12 @@ class Hits:
 
 
 def answer(
-    scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples | None = None
+    scan: Scan,
+    query: Query,
+    request: Request,
+    coder: Coder,
+    samples: Samples | None = None,
+    notes: Notes | None = None,
 ) -> Neighbors | Matches:
     """Answer a request from a scan: of all items, or of the candidates that an engine found.
 
@@ -94,11 +99,13 @@ def answer(
         Says what distances mean, if anything.
     samples : Samples, optional
         What intervals of hits rest on; by default what was taken at fit.
+    notes : function of ids, optional
+        Gives their metadata.
     """
     if samples is None and coder.tells:
         samples = Samples.of(coder)
     if request.radius is not None:
-        return _within(scan, query, request, coder, samples)
+        return _within(scan, query, request, coder, samples, notes)
     if query.values is not None:
         hits = (_asymmetric if request.mode == "asymmetric" else _auto)(scan, query, request, coder)
     elif request.mode == "asymmetric":
@@ -121,7 +128,7 @@ def answer(
         ids, distances = (taken(array, order) for array in hits.found)
     elif ids.shape[1] > request.k:
         ids, distances = ids[:, : request.k], distances[:, : request.k]
-    return Neighbors(ids, distances, exact, account, request.confidence)
+    return Neighbors(ids, distances, exact, account, request.confidence, notes)
 
 
 def _count(scan: Scan, request: Request) -> int:
@@ -189,7 +196,9 @@ def _by_score(scan: Scan, query: Query, coder: Coder, found: Found, mode: str, r
     return Hits((ids, distances), mode, reason, scores, weights, ids.shape[1] // COMPLETE)
 
 
-def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples | None) -> Matches:
+def _within(
+    scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples | None, notes: Notes | None
+) -> Matches:
     radius = min(int(request.radius or 0), 8 * query.codes.shape[1])
     ids, distances = scan.within(query.codes, radius)
     exact: list[Floats] | None = None
@@ -211,9 +220,9 @@ def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: S
             if evidence is not None:
                 evidence[number] = evidence[number].take(order)
     first = evidence[0] if evidence else None
-    notes = samples.notes if samples is not None and first is not None else ()
-    told = _explanation(first, *_work(scan, "hamming", "a radius is searched by a full scan", query, notes))
-    return Matches(ids, distances, exact, Account.of(evidence, told), request.confidence)
+    doubts = samples.notes if samples is not None and first is not None else ()
+    told = _explanation(first, *_work(scan, "hamming", "a radius is searched by a full scan", query, doubts))
+    return Matches(ids, distances, exact, Account.of(evidence, told), request.confidence, notes)
 
 
 def _one(query: Query, number: int) -> NDArray[Any] | None:

@@ -17,6 +17,9 @@ from bilsh.forks import cached_property
 from bilsh.search.account import NOTHING, Account, Explanation
 from bilsh.types import Floats
 
+Notes = Callable[[NDArray[Any]], list[Any]]
+"""Gives the metadata of ids."""
+
 COLUMNS = ("query", "rank", "id", "distance", "similarity", "low", "high", "exact")
 
 
@@ -37,7 +40,7 @@ class _Found:
     distances: Any
     exact: Any
     account: Account
-    notes: Callable[[NDArray[Any]], list[Any]] | None
+    notes: Notes | None
 
     @property
     def evidence(self) -> Any:
@@ -166,7 +169,7 @@ class Neighbors(_Found):
     exact: Floats | None = None
     account: Account = NOTHING
     confidence: float = 0.95
-    notes: Callable[[NDArray[Any]], list[Any]] | None = None
+    notes: Notes | None = None
 
     def __init__(
         self,
@@ -175,7 +178,7 @@ class Neighbors(_Found):
         exact: Floats | None = None,
         account: Account = NOTHING,
         confidence: float = 0.95,
-        notes: Callable[[NDArray[Any]], list[Any]] | None = None,
+        notes: Notes | None = None,
     ) -> None:
         # What a frozen dataclass writes for itself takes three times as long, which a single query notices.
         own = self.__dict__
@@ -266,7 +269,7 @@ class Matches(_Found):
     exact: list[Floats] | None = None
     account: Account = NOTHING
     confidence: float = 0.95
-    notes: Callable[[NDArray[Any]], list[Any]] | None = None
+    notes: Notes | None = None
 
     @property
     def evidence(self) -> list[Evidence] | None:

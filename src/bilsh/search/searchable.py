@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -21,7 +21,7 @@ from bilsh.search.account import Account
 from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.modes import Query, answer
 from bilsh.search.request import Mode, Request, request_of
-from bilsh.search.results import Matches, Neighbors
+from bilsh.search.results import Matches, Neighbors, Notes
 from bilsh.search.scan import Ids, Memory, Scan, Segment, Tally
 from bilsh.search.trial import Trial
 from bilsh.search.wishes import Wish
@@ -85,7 +85,7 @@ class View:
         return True
 
     @property
-    def notes(self) -> Callable[[NDArray[Any]], list[Any]] | None:
+    def notes(self) -> Notes | None:
         """Give the metadata of ids, where there is any."""
         return None
 
@@ -115,15 +115,15 @@ class View:
             by_cells = request.recall is not None and request.recall < 1
             told = estimated.search(
                 self.segments, alive, query, request, coder=self.coder, memory=self.memory,
-                trial=self.estimated_trial if by_cells else None, filtered=where is not None,
+                trial=self.estimated_trial if by_cells else None, filtered=where is not None, notes=self.notes,
             )  # fmt: skip
             return told, notes
         wish = None
         if request.recall is not None and request.recall < 1:
-            wish = Wish(request.recall, self.trial, where is not None)
+            wish = Wish(request.recall, lambda: self.trial, where is not None)
         scan = Scan(self.segments, alive, self.coder.n_bits, request.threads, self.memory, Tally(), wish)
         scan.filtered = where is not None
-        return answer(scan, query, request, self.coder, self.samples_for(where, scan)), notes
+        return answer(scan, query, request, self.coder, self.samples_for(where, scan), self.notes), notes
 
     def query(
         self, Q: Any, codes: ArrayLike | None, values: ArrayLike | None, numbers: Ids | None, request: Request
@@ -300,9 +300,7 @@ class Searchable(ABC):
         if notes and found.explanation is not None:
             told = replace(found.explanation, notes=(*found.explanation.notes, *notes))
             found = replace(found, account=Account.of(found.evidence, told))
-        if view.names_are_numbers:
-            return found if view.notes is None else replace(found, notes=view.notes)
-        return replace(found.renamed(view.names), notes=view.notes)
+        return found if view.names_are_numbers else found.renamed(view.names)
 
     def background(self, *, pairs: int = 10_000, share: float = 0.9, seed: int = 0) -> Background:
         """Measure how alike random pairs of items are: what a hit must exceed to mean anything.

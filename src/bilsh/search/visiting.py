@@ -121,17 +121,18 @@ def _promise(
 
 def _larger_trial(scan: Scan, wish: Wish, part: int, known: Known, k: int) -> Trial:
     """The queries of the trial that is kept, or new items, with more neighbours."""
-    if k not in known.trials and wish.trial is not None:
+    trial = wish.trial
+    if k not in known.trials and trial is not None:
         segment = scan.segments[part]
         n_neighbours = max(2 * k, NEIGHBOURS)
         known.trials.clear()
-        if wish.trial.source == "items":
+        if trial.source == "items":
             made = try_items(
                 segment.slabs, segment.alive, segment.ids, n_neighbours=n_neighbours, n_jobs=scan.n_jobs
             )
         else:
             made = try_queries(
-                wish.trial.codes, segment.slabs, segment.alive, n_neighbours=n_neighbours, n_jobs=scan.n_jobs
+                trial.codes, segment.slabs, segment.alive, n_neighbours=n_neighbours, n_jobs=scan.n_jobs
             )
         known.trials[k] = made
     return known.trials[k]

@@ -38,8 +38,8 @@ class Wish:
     ----------
     recall : float
         Below 1.
-    trial : Trial or None
-        Kept with the segment that has cells.
+    tried : function
+        Gives the trial that is kept with the segment that has cells, or None.
     filtered : bool
         Whether rows are left out by a filter.
     promise : Promise or None
@@ -51,11 +51,16 @@ class Wish:
     """
 
     recall: float
-    trial: Trial | None
+    tried: Callable[[], Trial | None]
     filtered: bool
     promise: Promise | None = None
     visits: tuple[tuple[int, NDArray[np.int32]], ...] = ()
     told: tuple[str, ...] = ()
+
+    @property
+    def trial(self) -> Trial | None:
+        """What a promise can rest on; looked for where none was worked out before."""
+        return self.tried()
 
     def tell(self, note: str) -> None:
         """Say something once."""
