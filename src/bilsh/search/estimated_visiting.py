@@ -140,7 +140,7 @@ class Visitor:
             * (np.searchsorted(usual, last, "left") + np.searchsorted(usual, last, "right"))
             / max(1, len(usual))
         )
-        strange = wish.strange(last, last.max(), largest, float(ranks.mean()), n_trial)
+        strange = wish.strange(last, largest, float(ranks.mean()), n_trial)
         if len(strange):
             ids, squares = self.full(np.ascontiguousarray(queries[strange]), k)
             found[0][strange], found[1][strange] = ids, squares

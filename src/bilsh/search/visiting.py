@@ -13,7 +13,7 @@ from bilsh.codes import Codes
 from bilsh.search.cells import FIRST, SEEDS, Cells
 from bilsh.search.promise import Limits, Promise, promise
 from bilsh.search.trial import NEIGHBOURS, Trial, try_items, try_queries
-from bilsh.search.wishes import Kept, Wish
+from bilsh.search.wishes import UNLIKE, Kept, Wish
 
 if TYPE_CHECKING:
     from bilsh.search.scan import Found, Scan, Segment
@@ -81,10 +81,11 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
     scan.tally.add("cells: rows", n_rows, n_bytes, perf_counter() - start - ranking)
     wish.promise = known
     wish.visits += ((n_cells, seen[2]),)
-    strange = wish.strange(seen[0], farthest, largest, rank, known.n_queries)
-    if len(strange):
-        # Queries that are not like those of the trial read all rows.
-        near[strange], distances[strange] = scan.full(np.ascontiguousarray(queries[strange]), k, part)
+    if farthest > largest or rank > UNLIKE:
+        strange = wish.strange(seen[0], largest, rank, known.n_queries)
+        if len(strange):
+            # All rows are read for queries that are not like those of the trial.
+            near[strange], distances[strange] = scan.full(np.ascontiguousarray(queries[strange]), k, part)
     return near, distances
 
 

@@ -27,7 +27,6 @@ UNLIKE = 0.65
 """Mean rank among trial queries beyond which a batch of queries is of another kind."""
 
 With = TypeVar("With")
-_NONE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -75,9 +74,7 @@ class Wish:
         self.tell(f"recall {self.recall:g} {why}: all rows are read")
         return True
 
-    def strange(
-        self, bounds: NDArray[Any], farthest: float, largest: float, rank: float, n_trial: int
-    ) -> NDArray[np.int64]:
+    def strange(self, bounds: NDArray[Any], largest: float, rank: float, n_trial: int) -> NDArray[np.int64]:
         """Queries that are not like those of the trial; told where there are any.
 
         A query that is beyond all trial queries comes from where they come from with probability 1 / (n + 1) at most. A
@@ -87,25 +84,20 @@ class Wish:
         ----------
         bounds : array (q,)
             How far each is from everything.
-        farthest : float
-            The largest of these.
         largest : float
             The farthest query of the trial.
         rank : float
             Mean of the queries' ranks among those of the trial, by how far they are from everything.
         n_trial : int
         """
-        unlike = False
-        if rank > UNLIKE:
-            spread = (1 / (12 * len(bounds)) + 1 / (12 * max(1, n_trial))) ** 0.5
-            unlike = rank - 0.5 > SIGMAS * spread
-        if not unlike and farthest <= largest:
-            return _NONE
+        spread = (1 / (12 * len(bounds)) + 1 / (12 * max(1, n_trial))) ** 0.5
+        unlike = rank > UNLIKE and rank - 0.5 > SIGMAS * spread
         chosen = np.flatnonzero((bounds > largest) | unlike)
-        self.tell(
-            f"{len(chosen)} of {len(bounds)} queries are farther from everything than those of the calibration: all "
-            "rows were read for them. Calibrate with queries of their kind, see calibrate()."
-        )
+        if len(chosen):
+            self.tell(
+                f"{len(chosen)} of {len(bounds)} queries are farther from everything than those of the calibration: "
+                "all rows were read for them. Calibrate with queries of their kind, see calibrate()."
+            )
         return chosen
 
 
