@@ -107,6 +107,12 @@ def test_what_a_query_reads_and_finds(cached, n_bytes, level, monkeypatch):
                     assert together[2][:, q].tolist() == visit
                     n_read += n_rows
                 assert together[3] == n_read
+                bounds, ranks = together[2][0], np.linspace(0, 1, 300)
+                _, _, _, _, _, _, farthest, rank = rows.top_k(
+                    queries, k, first, seeds, *rule, limits, 1, ranks
+                )
+                assert farthest == bounds.max()
+                assert rank == pytest.approx(ranks.take(bounds, mode="clip").mean())
                 alone = rows.top_k(queries[3:4], k, first, seeds, *rule, limits)
                 assert alone[0].tolist() == together[0][3:4].tolist()
                 assert alone[2].tolist() == together[2][:, 3:4].tolist()
@@ -171,6 +177,7 @@ def test_prefixes_double(n_bytes):
         ({"slope": -1}, "slope"),
         ({"share": -1.0}, "share"),
         ({"limits": np.zeros((1, 1), dtype=np.int32)}, "limits"),
+        ({"ranks": np.zeros(0)}, "ranks"),
     ],
 )
 def test_what_the_core_refuses(change, message):
@@ -185,6 +192,7 @@ def test_what_the_core_refuses(change, message):
         "share": 0.5,
         "slack": 0,
         "limits": np.zeros((0, 1), dtype=np.int32),
+        "ranks": np.ones(1),
     }
     with pytest.raises(ValueError, match=message):
         _native.CellSet(**{name: change.get(name, value) for name, value in rows.items()}).top_k(
