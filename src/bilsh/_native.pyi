@@ -373,16 +373,21 @@ class CellSet:
             NDArray[numpy.int32], dict(shape=(None, None), order="C", device="cpu", writable=False)
         ],
         n_jobs: int = 1,
+        ranks: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)]
+        | None = None,
     ) -> tuple[
         Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C")],
         Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
         Annotated[NDArray[numpy.int32], dict(shape=(None, None), order="C")],
         int,
         int,
+        int,
+        float,
+        int,
         float,
     ]:
         """
-        The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, seconds that the way to the cells took.
+        The k nearest codes of each query in the cells it visits: ids, distances, visits (3, q), centres that were looked at, rows and bytes read by all, seconds that the way to the cells took, the largest bound, the mean of the bounds' ranks. Visits are the bound on the k-th distance, how far the farthest of the first cells was, and the number of cells; `ranks` has the rank of every bound, the last that of all beyond.
         """
 
     def far(

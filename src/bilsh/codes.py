@@ -19,6 +19,7 @@ from bilsh.validation import as_array, check_integer, thread_count
 __all__ = ["hamming", "pack", "prefix", "unpack"]
 
 Codes = NDArray[np.uint8]
+BYTE = np.dtype(np.uint8)
 
 SLAB_BYTES = (64, 192, 768, 3072)
 _WORD = (1 << 64) - 1
@@ -217,7 +218,7 @@ class BitOrder:
 
 def as_codes(codes: ArrayLike, name: str) -> Codes:
     """Codes as the compiled core reads them: uint8 (n, n_bytes), C-contiguous; a copy only where needed."""
-    if type(codes) is np.ndarray and codes.dtype == np.uint8 and codes.ndim == 2 and codes.flags.c_contiguous:
+    if type(codes) is np.ndarray and codes.dtype is BYTE and codes.ndim == 2 and codes.flags.c_contiguous:
         return codes
     array = as_bytes(codes, name)
     if array.ndim != 2:

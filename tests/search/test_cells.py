@@ -116,15 +116,22 @@ def test_what_a_query_reads_and_finds(cached, n_regions, n_bytes, level, monkeyp
                     hits, visit, n_rows = loop(query, codes, ids, counts, cells, k, first, seeds, *rule)
                     found = list(zip(together[1][q].tolist(), together[0][q].tolist(), strict=True))
                     assert found == hits
-                    assert together[2][q].tolist() == visit
+                    assert together[2][:, q].tolist() == visit
                     n_read += n_rows
-                assert together[3] == n_read
+                assert together[4] == n_read
                 width = rule[-1]
                 far = rows.far(queries, width, 2)
                 assert far.tolist() == [far_of(query, cells, width).tolist() for query in queries]
+                n_regions = len(cells.regions.middles())
+                n_looked_at = (far <= 8 * cells.centres.shape[1]).sum() + n_regions * len(queries)
+                bounds, ranks = together[2][0], np.linspace(0, 1, 300)
+                *_, farthest, rank = rows.top_k(queries, k, first, seeds, *rule, limits, 1, ranks)
+                assert farthest == bounds.max()
+                assert rank == pytest.approx(ranks.take(bounds, mode="clip").mean())
+                assert together[3] == n_looked_at
                 alone = rows.top_k(queries[3:4], k, first, seeds, *rule, limits)
                 assert alone[0].tolist() == together[0][3:4].tolist()
-                assert alone[2].tolist() == together[2][3:4].tolist()
+                assert alone[2].tolist() == together[2][:, 3:4].tolist()
     finally:
         _native.force_level("auto")
 
@@ -142,7 +149,7 @@ def test_queries_that_share_cells_may_read_more_than_they_hold(cached, monkeypat
     rows = cells.of(slabs, None)
     limits = prefix_limits(1280, rows.prefixes, 0.2)
     found = rows.top_k(queries, 10, 100, 20, 1, 0.8, EVERYTHING, 0, limits)
-    assert (found[2][:, 2] == len(cells)).all()
+    assert (found[2][2] == len(cells)).all()
     true = _native.hamming_top_k(queries, slabs, 10, None, None, 1)[0]
     assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found[0], true, strict=True)]) > 0.7
     for q in (0, 255, 256, 299):
@@ -187,6 +194,7 @@ def test_prefixes_double(n_bytes):
         ({"share": -1.0}, "share"),
         ({"width": -1}, "width"),
         ({"limits": np.zeros((1, 1), dtype=np.int32)}, "limits"),
+        ({"ranks": np.zeros(0)}, "ranks"),
     ],
 )
 def test_what_the_core_refuses(change, message):
@@ -202,6 +210,7 @@ def test_what_the_core_refuses(change, message):
         "slack": 0,
         "width": 0,
         "limits": np.zeros((0, 1), dtype=np.int32),
+        "ranks": np.ones(1),
     }
     with pytest.raises(ValueError, match=message):
         _native.CellSet(**{name: change.get(name, value) for name, value in rows.items()}).top_k(

@@ -13,7 +13,7 @@ from bilsh.cli.words import for_users
 
 if TYPE_CHECKING:
     from bilsh.engines import Collection
-    from bilsh.search.results import Explanation
+    from bilsh.search.account import Explanation
     from bilsh.store import Store
     from bilsh.workflows.queries import Found
 

@@ -90,12 +90,12 @@ class Coder:
 
     # -- what it is --------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def n_bits(self) -> int:
         """Length of a code."""
         return len(self.outputs)
 
-    @property
+    @cached_property
     def n_bytes(self) -> int:
         """Bytes of a code."""
         return -(-self.n_bits // 8)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bilsh.codes import Codes
 from bilsh.engines.filters import as_filter
 from bilsh.errors import InvalidInputError
+from bilsh.search.account import Account
 from bilsh.search.frequencies import FILTERED_ROWS, frequencies_in
 from bilsh.search.modes import Query, answer
 from bilsh.search.request import Request
@@ -168,7 +169,7 @@ class CollectionView(View):
             sampled = there.spec.kept(there._fetch(some).codes) if len(some) else there._nothing().codes
             scan.filtered, scan.counted = True, frequencies_in(sampled, there.spec.n_bits)
         asked = replace(request, candidates=request.wanted, delta=0.0)
-        made = answer(scan, query, asked, self.coder, self.samples_for(where, scan))
+        made = answer(scan, query, asked, self.coder, self.samples_for(where, scan), self.notes)
         if not self.names_are_numbers:
             own = self._numbered(by_number)
             made = made.renamed(lambda rows: own[rows])
@@ -196,4 +197,5 @@ def _explained(
         reason += "; they are ordered by the query's real values"
     if request.reranks:
         reason += "; they are ordered by exact distances"
-    return replace(made, explanation=replace(told, reason=reason, n_items=scan.population))
+    told = replace(told, reason=reason, n_items=scan.population)
+    return replace(made, account=Account.of(made.evidence, told))

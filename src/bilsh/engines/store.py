@@ -17,6 +17,7 @@ from bilsh.engines.filters import Filter, as_filter
 from bilsh.engines.notes import read_note, write_note
 from bilsh.engines.spec import Capabilities, CodeSpec
 from bilsh.errors import DataNotFoundError, InvalidInputError
+from bilsh.search.account import Account
 from bilsh.search.results import Matches, Neighbors
 from bilsh.store import Store
 from bilsh.store.ids import as_names
@@ -157,11 +158,12 @@ def _first(found: Neighbors, k: int) -> Neighbors:
         by_id = np.argsort(ids, kind="stable")
         order[row] = by_id[np.argsort(far[by_id], kind="stable")]
     order = order[:, :k]
+    evidence = None if found.evidence is None else found.evidence.take(order)
     return replace(
         found,
         ids=np.take_along_axis(found.ids, order, axis=1),
         distances=np.take_along_axis(found.distances, order, axis=1),
-        evidence=None if found.evidence is None else found.evidence.take(order),
+        account=Account.of(evidence, found.explanation),
     )
 
 

@@ -8,9 +8,10 @@
 namespace {
 
 using Offsets = In<std::int64_t, 1>;
+using Ranks = OptionalIn<double, 1>;
 using Regions = std::shared_ptr<bilsh::Regions>;
-using Visited =
-    std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, std::int64_t, std::int64_t, double>;
+using Visited = std::tuple<Out<std::int64_t, 2>, Out<std::int32_t, 2>, Out<std::int32_t, 2>, std::int64_t, std::int64_t,
+                           std::int64_t, double, std::int32_t, double>;
 
 // Codes in the order of their cells, checked once: it holds the arrays, so that a query has nothing to look at but its
 // own.
@@ -53,8 +54,8 @@ public:
     }
 
     Visited top_k(const Codes& queries, std::size_t k, std::size_t first, std::size_t seeds, std::int32_t slope,
-                  double share, std::int32_t slack, std::int32_t width, const In<std::int32_t, 2>& limits,
-                  int n_jobs) const {
+                  double share, std::int32_t slack, std::int32_t width, const In<std::int32_t, 2>& limits, int n_jobs,
+                  const Ranks& ranks) const {
         const bilsh::Queries asked = asked_of(queries);
         const std::size_t prefixes = stages_.n_prefixes();
         require(limits.shape(0) == prefixes && (limits.shape(1) > 0 || prefixes == 0),
@@ -64,10 +65,11 @@ public:
         require(slope >= 0, "slope must be at least 0");
         require(share >= 0 && share <= 1e6, "share must be at least 0");
         require(width >= 0, "width must be at least 0");
+        require(!ranks || ranks->shape(0) > 0, "ranks must have an entry for bounds beyond all others");
         const std::size_t n_found = std::min(k, living_);
         auto found = new_matrix<std::int64_t>(asked.n, n_found);
         auto distances = new_matrix<std::int32_t>(asked.n, n_found);
-        auto visits = new_matrix<std::int32_t>(asked.n, 3);
+        auto visits = new_matrix<std::int32_t>(3, asked.n);
         std::vector<bilsh::Visit> seen(asked.n);
         bilsh::Reading reading;
         unlocked([&] {
@@ -75,12 +77,19 @@ public:
                 asked, set_, stages_, cells(), n_found, {std::min(first, living_), seeds, slope, share, slack, width},
                 {limits.data(), limits.shape(1)}, thread_count(n_jobs), found.data(), distances.data(), seen.data());
         });
+        std::int32_t farthest = 0;
+        double rank = 0;
         for (std::size_t q = 0; q < asked.n; ++q) {
-            visits.data()[3 * q] = seen[q].bound;
-            visits.data()[3 * q + 1] = seen[q].front;
-            visits.data()[3 * q + 2] = seen[q].cells;
+            const std::int32_t bound = seen[q].bound;
+            visits.data()[q] = bound;
+            visits.data()[asked.n + q] = seen[q].front;
+            visits.data()[2 * asked.n + q] = seen[q].cells;
+            farthest = std::max(farthest, bound);
+            if (ranks) rank += ranks->data()[std::min<std::size_t>(std::max(bound, 0), ranks->shape(0) - 1)];
         }
-        return {found, distances, visits, reading.rows, reading.bytes, reading.ranking};
+        if (asked.n) rank /= static_cast<double>(asked.n);
+        return {found,           distances, visits, reading.centres, reading.rows, reading.bytes,
+                reading.ranking, farthest,  rank};
     }
 
     Out<std::int32_t, 2> far(const Codes& queries, std::int32_t width, int n_jobs) const {
@@ -181,10 +190,13 @@ void bind_cells(nb::module_& m) {
                      "Bits after which rows are left, for each but the last time that more is read.")
         .def("top_k", &CellSet::top_k, nb::arg("queries").noconvert(), nb::arg("k"), nb::arg("first"), nb::arg("seeds"),
              nb::arg("slope"), nb::arg("share"), nb::arg("slack"), nb::arg("width"), nb::arg("limits").noconvert(),
-             nb::arg("n_jobs") = 1,
-             "The k nearest codes of each query in the cells it visits: ids, distances, visits (the bound on the k-th "
-             "distance, how far the farthest of the first cells was, the number of cells), rows and bytes read by all, "
-             "seconds that the way to the cells took.")
+             nb::arg("n_jobs") = 1, nb::arg("ranks").noconvert() = nb::none(),
+             "The k nearest codes of each query in the cells it visits: ids, distances, visits (3, q), centres that "
+             "were "
+             "looked at, rows and bytes read by all, seconds that the way to the cells took, the largest bound, the "
+             "mean "
+             "of the bounds' ranks. Visits are the bound on the k-th distance, how far the farthest of the first cells "
+             "was, and the number of cells; `ranks` has the rank of every bound, the last that of all beyond.")
         .def("far", &CellSet::far, nb::arg("queries").noconvert(), nb::arg("width"), nb::arg("n_jobs") = 1,
              "Distances of queries to centres; where a query does not look, one more than the largest.");
     m.def("nearest_centres", &nearest_centres, nb::arg("codes").noconvert(), nb::arg("centres").noconvert(),

@@ -55,6 +55,7 @@ public:
                 const auto start = std::chrono::steady_clock::now();
                 sight.look({queries_.at(first + way), some, queries_.bytes}, stop_.width);
                 ranking_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+                centres_ += sight.n_compared();
                 for (std::size_t i = 0; i < some; ++i)
                     begin(room_.ways[way + i], first + way + i, {sight.far(i), sight.cells(i), sight.n(i)});
                 if (shares_) {
@@ -73,6 +74,7 @@ public:
         }
         Reading reading = rows_.reading();
         reading.ranking = ranking_;
+        reading.centres = centres_;
         return reading;
     }
 
@@ -328,6 +330,7 @@ private:
     const bool shares_;  // cells among queries
     CellRows rows_;
     double ranking_ = 0;
+    std::int64_t centres_ = 0;
     Room& room_;
 };
 
@@ -367,6 +370,7 @@ Reading cells_top_k(const Queries& queries, const CodeSet& set, const Stages& st
         if (room->held() <= most_kept) kept = std::move(room);
     });
     for (const Reading& one : readings) {
+        all.centres += one.centres;
         all.rows += one.rows;
         all.bytes += one.bytes;
         all.ranking += one.ranking;

@@ -84,9 +84,10 @@ struct Visit {
     std::int32_t bound, front, cells;
 };
 
-// What all queries read: rows of cells, bytes of them in all stages; and how long it took to rank centres, in seconds.
+// What all queries read: centres and middles of regions, rows of cells, bytes of these in all stages; and how long the
+// way to the cells took, in seconds.
 struct Reading {
-    std::int64_t rows = 0, bytes = 0;
+    std::int64_t centres = 0, rows = 0, bytes = 0;
     double ranking = 0;
 };
 

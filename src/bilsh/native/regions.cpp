@@ -64,6 +64,11 @@ void Sight::look(const Queries& queries, std::int32_t width) {
     for (std::size_t region = 0; region < regions_.n(); ++region) measure(asked, region);
 }
 
+std::int64_t Sight::n_compared() const {
+    const std::size_t middles = regions_.n() > 1 ? regions_.n() * room_.n.size() : 0;
+    return static_cast<std::int64_t>(std::accumulate(room_.n.begin(), room_.n.end(), middles));
+}
+
 bool Sight::packs(std::size_t n_queries) const {
     const std::size_t rows = kernels_.hamming.layout.rows;
     return rows != 0 && rows <= behind && n_queries >= worth_packing;

@@ -64,6 +64,8 @@ public:
     std::int32_t* far(std::size_t query) const { return far_ + query * stride_; }
     std::uint32_t* cells(std::size_t query) const { return room_.cells.data() + query * stride_; }
     std::size_t n(std::size_t query) const { return room_.n[query]; }
+    // Centres and middles that were looked at by all queries.
+    std::int64_t n_compared() const;
 
 private:
     // Queries; where many share a way, as kernels want them.

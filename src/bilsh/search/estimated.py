@@ -14,11 +14,12 @@ from bilsh.encoders.coder import NOT_HAMMING
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.euclidean import DistanceEvidence
+from bilsh.search.account import Account, Explanation
 from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.estimated_visiting import Visitor
 from bilsh.search.modes import Query, reranked
 from bilsh.search.request import Request
-from bilsh.search.results import Explanation, Neighbors
+from bilsh.search.results import Neighbors, Notes
 from bilsh.search.scan import Found, Ids, Memory, Scan, Segment, Tally, merged
 from bilsh.search.wishes import Wish
 from bilsh.types import Values
@@ -81,6 +82,7 @@ def search(
     memory: Memory,
     trial: EstimatedTrial | None = None,
     filtered: bool = False,
+    notes: Notes | None = None,
 ) -> Neighbors:
     """Answer a request: the k smallest estimates of all rows, exactly; or of the cells that a recall below 1 takes.
 
@@ -95,8 +97,14 @@ def search(
         What a promised recall rests on, where there are cells.
     filtered : bool
         Whether rows are left out by a filter.
+    notes : function of ids, optional
+        Gives their metadata.
     """
-    wish = Wish(request.recall, None, filtered) if request.recall is not None and request.recall < 1 else None
+    wish = (
+        Wish(request.recall, lambda: None, filtered)
+        if request.recall is not None and request.recall < 1
+        else None
+    )
     scan = Scan(segments, alive, coder.n_bits, request.threads, memory, Tally(), None)
     vectors = np.asarray(query.vectors)
     flat = np.ascontiguousarray(vectors.reshape(len(vectors), coder.n_features))
@@ -113,20 +121,20 @@ def search(
     own = coder.errors(query.codes) if len(query.codes) else None
     hits = _codes_of(scan, ids, coder.n_bytes)
     evidence = DistanceEvidence(coder, flat, hits, own, not request.reranks, scan.n_items)
-    notes: tuple[str, ...] = (
+    doubts: tuple[str, ...] = (
         (BY_CODES,) if own is not None else () if coder.angles is not None else (UNSAMPLED,)
     )
     reason = "the smallest estimates of all items: integers first, then those that may be among them exactly"
     if wish is not None:
-        notes += tuple(wish.told)
+        doubts += wish.told
         if all(segment.places is None for segment in segments):
-            notes += (READS_ALL,)
+            doubts += (READS_ALL,)
         if wish.promise is not None:
             reason = "the smallest estimates of the cells near the query, as many as the recall takes"
-    told = Explanation("asymmetric", reason, len(flat), scan.n_items, scan.tally.work, notes)
+    told = Explanation("asymmetric", reason, len(flat), scan.n_items, scan.tally.work, doubts)
     if wish is not None:
-        told = replace(told, promise=wish.promise, visits=tuple(wish.visits))
-    return Neighbors(ids, far, exact, evidence, request.confidence, told)
+        told = replace(told, promise=wish.promise, visits=wish.visits)
+    return Neighbors(ids, far, exact, Account.of(evidence, told), request.confidence, notes)
 
 
 def _smallest(

@@ -111,7 +111,7 @@ class Visitor:
         scan.tally.add("cells: centres", pairs, pairs * 4 * cells.places.centres.shape[1], middle - start)
         scan.tally.add("cells: rows", rows, rows * self.coder.n_bytes, perf_counter() - middle)
         wish.promise = known
-        wish.visits.append((len(cells), visited))
+        wish.visits += ((len(cells), visited),)
         if self.trial is not None and not self.trial.described:
             wish.tell(BY_CODES)
         return self._mended(wish, queries, k, (near, squares), usual, known.n_queries)
@@ -140,7 +140,7 @@ class Visitor:
             * (np.searchsorted(usual, last, "left") + np.searchsorted(usual, last, "right"))
             / max(1, len(usual))
         )
-        strange = wish.strange(ranks, last, largest, n_trial)
+        strange = wish.strange(last, largest, float(ranks.mean()), n_trial)
         if len(strange):
             ids, squares = self.full(np.ascontiguousarray(queries[strange]), k)
             found[0][strange], found[1][strange] = ids, squares

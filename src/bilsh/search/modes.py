@@ -6,8 +6,9 @@ between a request and its answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from time import perf_counter
 from typing import Any
@@ -21,10 +22,12 @@ from bilsh.encoders.coder import Coder
 from bilsh.encoders.sampling import score_fractions
 from bilsh.errors import InvalidInputError
 from bilsh.estimates.evidence import Evidence, Fractions, Samples, taken
+from bilsh.search.account import Account, Explanation
 from bilsh.search.promise import Promise
 from bilsh.search.request import Request
-from bilsh.search.results import Explanation, Matches, Neighbors
+from bilsh.search.results import Matches, Neighbors, Notes
 from bilsh.search.scan import Found, Scan
+from bilsh.theory.hit_sample import HitSample
 from bilsh.theory.hits import WINDOW
 from bilsh.types import Floats
 from bilsh.validation import as_array
@@ -78,7 +81,12 @@ class Hits:
 
 
 def answer(
-    scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples | None = None
+    scan: Scan,
+    query: Query,
+    request: Request,
+    coder: Coder,
+    samples: Samples | None = None,
+    notes: Notes | None = None,
 ) -> Neighbors | Matches:
     """Answer a request from a scan: of all items, or of the candidates that an engine found.
 
@@ -91,11 +99,13 @@ def answer(
         Says what distances mean, if anything.
     samples : Samples, optional
         What intervals of hits rest on; by default what was taken at fit.
+    notes : function of ids, optional
+        Gives their metadata.
     """
     if samples is None and coder.tells:
         samples = Samples.of(coder)
     if request.radius is not None:
-        return _within(scan, query, request, coder, samples)
+        return _within(scan, query, request, coder, samples, notes)
     if query.values is not None:
         hits = (_asymmetric if request.mode == "asymmetric" else _auto)(scan, query, request, coder)
     elif request.mode == "asymmetric":
@@ -113,25 +123,19 @@ def answer(
     order = exact = None
     if request.reranks:
         order, exact = reranked(scan, request, query, ids[:, : _count(scan, request)])
-    evidence = None if samples is None else _evidence(scan, coder, query, hits, order, request.k, samples)
+    account = _account(scan, coder, query, hits, order, request.k, samples)
     if order is not None:
         ids, distances = (taken(array, order) for array in hits.found)
     elif ids.shape[1] > request.k:
         ids, distances = ids[:, : request.k], distances[:, : request.k]
-    return Neighbors(
-        ids,
-        distances,
-        exact,
-        evidence,
-        request.confidence,
-        _explanation(scan, hits.mode, hits.reason, query, evidence, samples),
-    )
+    return Neighbors(ids, distances, exact, account, request.confidence, notes)
 
 
 def _count(scan: Scan, request: Request) -> int:
     """How many to find. More than all is all; where there is nothing, the scans still need a number they accept."""
     wanted = request.wanted if request.reranks else request.k
-    return min(wanted, max(1, scan.n_items))
+    there = scan.n_items or 1
+    return wanted if wanted < there else there
 
 
 def _progressive(scan: Scan, query: Query, request: Request) -> Hits:
@@ -192,7 +196,9 @@ def _by_score(scan: Scan, query: Query, coder: Coder, found: Found, mode: str, r
     return Hits((ids, distances), mode, reason, scores, weights, ids.shape[1] // COMPLETE)
 
 
-def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples | None) -> Matches:
+def _within(
+    scan: Scan, query: Query, request: Request, coder: Coder, samples: Samples | None, notes: Notes | None
+) -> Matches:
     radius = min(int(request.radius or 0), 8 * query.codes.shape[1])
     ids, distances = scan.within(query.codes, radius)
     exact: list[Floats] | None = None
@@ -213,11 +219,10 @@ def _within(scan: Scan, query: Query, request: Request, coder: Coder, samples: S
             exact.append(true[0])
             if evidence is not None:
                 evidence[number] = evidence[number].take(order)
-    any_evidence = evidence[0] if evidence else None
-    explanation = _explanation(
-        scan, "hamming", "a radius is searched by a full scan", query, any_evidence, samples
-    )
-    return Matches(ids, distances, exact, evidence, request.confidence, explanation)
+    first = evidence[0] if evidence else None
+    doubts = samples.notes if samples is not None and first is not None else ()
+    told = _explanation(first, *_work(scan, "hamming", "a radius is searched by a full scan", query, doubts))
+    return Matches(ids, distances, exact, Account.of(evidence, told), request.confidence, notes)
 
 
 def _one(query: Query, number: int) -> NDArray[Any] | None:
@@ -255,36 +260,55 @@ def reranked(
     return order, taken(exact, order)
 
 
-def _evidence(
+def _account(
     scan: Scan,
     coder: Coder,
     query: Query,
     hits: Hits,
     order: NDArray[np.int64] | None,
     k: int,
-    samples: Samples,
+    samples: Samples | None,
+) -> Account:
+    """What the search saw and how it went, from what is kept of it: neither the scan nor what the caller may change."""
+    seen: tuple[Any, ...] | None = None
+    if samples is not None:
+        often, shape = scan.frequencies(), hits.found[0].shape
+        if hits.scores is None or hits.weights is None or query.values is None:
+            made = partial(_fractions, hits.found[1].copy(), query.codes.copy(), scan.n_bits, often)
+            seen = coder, made, scan.n_counted, False, shape, k, order, None, samples.by_distance
+        else:
+            made = partial(_score_fractions, coder, query.values, hits.weights, hits.scores, often)
+            seen = coder, made, scan.n_counted, True, shape, k, order, hits.complete, samples.by_score
+    notes = () if samples is None else samples.notes
+    return Account(partial(_told, seen, _work(scan, hits.mode, hits.reason, query, notes)))
+
+
+def _told(seen: tuple[Any, ...] | None, done: tuple[Any, ...]) -> tuple[Evidence | None, Explanation]:
+    """Evidence and explanation, from what these functions take."""
+    evidence = None if seen is None else _evidence(*seen)
+    return evidence, _explanation(evidence, *done)
+
+
+def _evidence(
+    coder: Coder,
+    made: Callable[[], tuple[Floats, Floats]],
+    n_items: int,
+    scored: bool,
+    shape: tuple[int, int],
+    k: int,
+    order: NDArray[np.int64] | None,
+    complete: int | None,
+    sample: HitSample | None,
 ) -> Evidence:
-    """What there is to estimate from: the scores where they gave the order, else the distances."""
-    n = scan.n_counted
-    if order is None:
-        q, c = hits.found[0].shape
-        order = _as_they_are(q, min(k, c))
-    often = scan.frequencies()
-    if hits.scores is None or hits.weights is None or query.values is None:
-        # The caller may change queries and distances later.
-        near, codes, n_bits = hits.found[1].copy(), query.codes.copy(), scan.n_bits
-        seen = Fractions(lambda: (near / n_bits, _mean_fractions(codes, often)))
-        return Evidence(coder, seen, n, False, order, None, samples.by_distance)
-    made = partial(_score_fractions, coder, query.values, hits.weights, hits.scores, often)
-    return Evidence(coder, Fractions(made), n, True, order, hits.complete, samples.by_score)
+    """What there is to estimate from; without an order, the hits are the first of those that were found (q, c)."""
+    q, c = shape
+    picked = np.arange(min(k, c))[None].repeat(q, axis=0) if order is None else order
+    return Evidence(coder, Fractions(made), n_items, scored, picked, complete, sample)
 
 
-@lru_cache(maxsize=64)
-def _as_they_are(q: int, k: int) -> NDArray[np.int64]:
-    """The order of hits that are ordered; kept, since to make it takes as long as a part of a short search."""
-    order = np.arange(k)[None].repeat(q, axis=0)
-    order.flags.writeable = False
-    return order
+def _fractions(near: NDArray[np.int32], codes: Codes, n_bits: int, often: Floats) -> tuple[Floats, Floats]:
+    """Fractions of differing bits, of candidates and of the mean of all items."""
+    return near / n_bits, _mean_fractions(codes, often)
 
 
 def _score_fractions(
@@ -304,25 +328,25 @@ def _mean_fractions(codes: Codes, often: Floats) -> Floats:
     return np.asarray((often.sum() + np.einsum("ij,j->i", bits, 1 - 2 * often)) / len(often))
 
 
-def _explanation(
-    scan: Scan,
-    mode: str,
-    reason: str,
-    query: Query,
-    evidence: Evidence | None = None,
-    samples: Samples | None = None,
-) -> Explanation:
-    notes = samples.notes if samples is not None and evidence is not None else ()
+def _work(scan: Scan, mode: str, reason: str, query: Query, notes: tuple[str, ...]) -> tuple[Any, ...]:
+    """How a search went, as :class:`Explanation` takes it."""
+    wish = scan.wish
     promise: Promise | None = None
     visits: tuple[Any, ...] = ()
-    if scan.wish is not None:
-        promise, visits = scan.wish.promise, tuple(scan.wish.visits)
-        notes = (*notes, *scan.wish.told)
+    if wish is not None:
+        promise, visits = wish.promise, wish.visits
+        notes += wish.told
         if promise is None and all(segment.cells is None for segment in scan.segments):
             notes = (
                 *notes,
-                f"there are no cells: recall {scan.wish.recall:g} is kept by reading something of all items",
+                f"there are no cells: recall {wish.recall:g} is kept by reading something of all items",
             )
-    if evidence is not None and not evidence.sampled:
-        notes = (*notes, PER_PAIR if evidence.per_pair else UNSAMPLED)
-    return Explanation(mode, reason, len(query.codes), scan.n_items, scan.tally.work, notes, promise, visits)
+    return mode, reason, len(query.codes), scan.n_items, scan.tally.work, notes, promise, visits
+
+
+def _explanation(evidence: Evidence | None, *done: Any) -> Explanation:
+    """How a search went, and whether intervals rest on no sample."""
+    told = Explanation(*done)
+    if evidence is None or evidence.sampled:
+        return told
+    return replace(told, notes=(*told.notes, PER_PAIR if evidence.per_pair else UNSAMPLED))

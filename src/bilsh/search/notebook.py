@@ -14,7 +14,8 @@ import numpy as np
 from bilsh.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from bilsh.search.results import Explanation, Hit, Matches, Neighbors
+    from bilsh.search.account import Explanation
+    from bilsh.search.results import Hit, Matches, Neighbors
 
 QUERIES, HITS = 5, 10
 """Queries and hits that a table shows."""

@@ -66,8 +66,6 @@ class Promise:
         Of so many nearest codes.
     slack : int
         How far a query goes, see :mod:`bilsh.search.cells`, in steps of the logarithm.
-    width : int
-        It looks at the centres of regions whose middles are so many bits farther than the nearest one, at most.
     rows : float
         Share of the rows that trial queries read.
     n_queries : int
@@ -84,12 +82,13 @@ class Promise:
         Of a bound on the k-th distance, as the nearest cells tell it, among those of trial queries: the share that is
         smaller and half of those that are equal. The last is for all larger ones: the promise is for queries like those
         of the trial.
+    width : int
+        Where cells are in regions: it looks at those whose middles are so many bits farther than the nearest, at most.
     """
 
     target: float
     k: int
     slack: int
-    width: int
     rows: float
     n_queries: int
     time: int
@@ -97,6 +96,7 @@ class Promise:
     recall: float
     interval: tuple[float, float]
     ranks: NDArray[np.float64] = field(repr=False, compare=False)
+    width: int = EVERYTHING
 
     def __str__(self) -> str:
         day = datetime.fromtimestamp(self.time, UTC).strftime("%Y-%m-%d")
@@ -139,9 +139,8 @@ def promise(
     read = 1.0
     if slack < EVERYTHING and rows.living:
         read = float((some <= slack).astype(np.float32).dot(cells.living(alive)).mean() / rows.living)
-    made = Promise(
-        target, k, slack, width, read, len(trial), trial.time, trial.source, recall, ends, ranks_among(bounds)
-    )
+    ranks = ranks_among(bounds)
+    made = Promise(target, k, slack, read, len(trial), trial.time, trial.source, recall, ends, ranks, width)
     return made, limits
 
 
@@ -228,7 +227,7 @@ def _needs(
         if len(these):
             # An item as a query meets itself: one neighbour and one row more.
             seen = _visits(trial.codes[these], rows, width, k, int(itself), n_jobs)
-            bounds[these], front[these] = seen[:, 0], seen[:, 1]
+            bounds[these], front[these] = seen[0], seen[1]
     living, first = cells.living(alive), max(1, min(FIRST * k, rows.living))
     reach = np.floor(cells.share(n_bits) * bounds).astype(np.int64)
     at, own = cells.of_rows(np.maximum(near, 0)), cells.of_rows(np.maximum(trial.own, 0))
@@ -280,7 +279,7 @@ def _lost(
 def _visits(
     codes: Codes, rows: _native.CellSet, width: int, k: int, more: int, n_jobs: int
 ) -> NDArray[np.int32]:
-    """Bound on the k-th distance, how far the farthest of the first cells is, and their number: (q, 3).
+    """Bound on the k-th distance, how far the farthest of the first cells is, and their number: (3, q).
 
     For queries that meet so many rows more than new ones would.
     """

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bilsh.errors import InvalidInputError, InvalidTypeError
+from bilsh.forks import cached_property
 from bilsh.validation import check_fraction, check_integer, thread_count
 
 Mode = Literal["auto", "hamming", "progressive", "asymmetric"]
 MODES: tuple[str, ...] = get_args(Mode)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """Settings of a search.
 
@@ -97,17 +98,17 @@ class Request:
                 "'progressive', or leave recall out."
             )
 
-    @property
+    @cached_property
     def misses(self) -> float:
         """Largest probability with which prefixes may miss one of the k nearest."""
         return self.delta if self.recall is None else min(self.delta, 1 - self.recall)
 
-    @property
+    @cached_property
     def reranks(self) -> bool:
         """Whether candidates are ordered by exact distances."""
         return self.rerank is not False and not (isinstance(self.rerank, np.bool_) and not self.rerank)
 
-    @property
+    @cached_property
     def wanted(self) -> int:
         """How many of the nearest codes are looked at more closely."""
         return max(self.k, 100, 10 * self.k) if self.candidates is None else max(self.k, self.candidates)

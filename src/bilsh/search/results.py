@@ -1,8 +1,8 @@
-"""What a search gives back: the hits, what they tell, and how the search went."""
+"""What a search gives back: the hits, and what they tell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -14,98 +14,13 @@ from bilsh.estimates.euclidean import DistanceEstimate, DistanceEvidence
 from bilsh.estimates.evidence import Evidence
 from bilsh.estimates.intervals import Estimate
 from bilsh.forks import cached_property
-from bilsh.search.promise import Promise
+from bilsh.search.account import NOTHING, Account, Explanation
 from bilsh.types import Floats
 
+Notes = Callable[[NDArray[Any]], list[Any]]
+"""Gives the metadata of ids."""
+
 COLUMNS = ("query", "rank", "id", "distance", "similarity", "low", "high", "exact")
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One stage of a search, summed over queries and segments.
-
-    Attributes
-    ----------
-    name : str
-        What was done.
-    items : int
-        (query, item) pairs that were looked at.
-    bytes : int
-        Bytes compared.
-    seconds : float
-        Time taken.
-    """
-
-    name: str
-    items: int
-    bytes: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What a search did; ``print`` it.
-
-    Attributes
-    ----------
-    mode : str
-        The way that was taken: "hamming", "progressive" or "asymmetric".
-    reason : str
-        Why this one.
-    n_queries, n_items : int
-        Size of the search.
-    work : mapping
-        Items, bytes and seconds of each stage by its name; see `stages`.
-    notes : tuple of str
-        What else there is to know about the answer.
-    promise : Promise or None
-        What a promised recall rests on, where cells were read.
-    visits : sequence of (number of cells, cells read by each query)
-        Of each segment that has cells.
-    """
-
-    mode: str
-    reason: str
-    n_queries: int
-    n_items: int
-    work: Mapping[str, Sequence[float]]
-    notes: tuple[str, ...] = ()
-    promise: Promise | None = None
-    visits: Sequence[tuple[int, NDArray[np.int32]]] = ()
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """What was done, in order; for a progressive search ``items`` are the survivors."""
-        return tuple(Stage(name, int(i), int(b), s) for name, (i, b, s) in self.work.items())
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes compared in all stages."""
-        return sum(stage.bytes for stage in self.stages)
-
-    @property
-    def seconds(self) -> float:
-        """Time of all stages."""
-        return sum(stage.seconds for stage in self.stages)
-
-    def _repr_html_(self) -> str:
-        from bilsh.search.notebook import explanation_html
-
-        return explanation_html(self)
-
-    def __str__(self) -> str:
-        lines = [f"{self.mode}: {self.reason}", f"{self.n_queries} queries, {self.n_items} items"]
-        lines += [
-            f"  {s.name:<24}{s.items:>14,} items{s.bytes:>18,} bytes{1e3 * s.seconds:>11.3f} ms"
-            for s in self.stages
-        ]
-        lines += [
-            f"{read.mean():.1f} of {n_cells:,} cells read per query, on average"
-            for n_cells, read in self.visits
-        ]
-        lines += [str(self.promise)] if self.promise else []
-        lines += self.notes
-        return "\n".join(lines)
 
 
 class Hit(NamedTuple):
@@ -124,9 +39,18 @@ class _Found:
     ids: Any
     distances: Any
     exact: Any
-    evidence: Any
-    explanation: Explanation | None
-    notes: Callable[[NDArray[Any]], list[Any]] | None
+    account: Account
+    notes: Notes | None
+
+    @property
+    def evidence(self) -> Any:
+        """What the search saw of each hit, or None; the ground of `similarity` and `interval`."""
+        return self.account.known[0]
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """See :meth:`explain`."""
+        return self.account.known[1]
 
     @property
     def quantity(self) -> str | None:
@@ -219,7 +143,7 @@ class _Found:
         return [Hit(*row) for row in zip(*columns, strict=True)]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Neighbors(_Found):
     """The k nearest of each query, best first, ties by id.
 
@@ -231,12 +155,11 @@ class Neighbors(_Found):
         Hamming distances: numbers of differing bits. Of EuclideanEncoder's codes: estimated distances, float64.
     exact : float64 array (q, k) or None
         After re-ranking: exact Euclidean distances, by which the hits are ordered then.
-    evidence : object or None
-        What the search saw of each hit; the ground of `similarity`, `interval` and :meth:`estimate`.
+    account : Account
+        What the search saw of each hit, the ground of `similarity`, `interval` and :meth:`estimate`; and how it went,
+        see :meth:`explain`.
     confidence : float
         Of the intervals.
-    explanation : Explanation or None
-        See :meth:`explain`.
     notes : function of ids, or None
         Gives their metadata; see `metadata`.
     """
@@ -244,10 +167,29 @@ class Neighbors(_Found):
     ids: NDArray[Any]
     distances: NDArray[Any]
     exact: Floats | None = None
-    evidence: Evidence | DistanceEvidence | None = None
+    account: Account = NOTHING
     confidence: float = 0.95
-    explanation: Explanation | None = None
-    notes: Callable[[NDArray[Any]], list[Any]] | None = None
+    notes: Notes | None = None
+
+    def __init__(
+        self,
+        ids: NDArray[Any],
+        distances: NDArray[Any],
+        exact: Floats | None = None,
+        account: Account = NOTHING,
+        confidence: float = 0.95,
+        notes: Notes | None = None,
+    ) -> None:
+        # What a frozen dataclass writes for itself takes three times as long, which a single query notices.
+        own = self.__dict__
+        own["ids"], own["distances"], own["exact"] = ids, distances, exact
+        own["account"], own["confidence"], own["notes"] = account, confidence, notes
+
+    @property
+    def evidence(self) -> Evidence | DistanceEvidence | None:
+        """What the search saw of each hit, or None; the ground of `similarity`, `interval` and :meth:`estimate`."""
+        evidence: Evidence | DistanceEvidence | None = self.account.known[0]
+        return evidence
 
     @property
     def quantity(self) -> str | None:
@@ -303,12 +245,13 @@ class Neighbors(_Found):
         order = np.argsort(self.ids == own[:, None], axis=1, kind="stable")[
             :, : max(0, min(k, self.ids.shape[1] - 1))
         ]
+        evidence = None if self.evidence is None else self.evidence.take(order).without_first()
         return replace(
             self,
             ids=np.take_along_axis(self.ids, order, axis=1),
             distances=np.take_along_axis(self.distances, order, axis=1),
             exact=None if self.exact is None else np.take_along_axis(self.exact, order, axis=1),
-            evidence=None if self.evidence is None else self.evidence.take(order).without_first(),
+            account=Account.of(evidence, self.explanation),
         )
 
     def __repr__(self) -> str:
@@ -324,10 +267,15 @@ class Matches(_Found):
     ids: list[NDArray[Any]]
     distances: list[NDArray[np.int32]]
     exact: list[Floats] | None = None
-    evidence: list[Evidence] | None = None
+    account: Account = NOTHING
     confidence: float = 0.95
-    explanation: Explanation | None = None
-    notes: Callable[[NDArray[Any]], list[Any]] | None = None
+    notes: Notes | None = None
+
+    @property
+    def evidence(self) -> list[Evidence] | None:
+        """What the search saw of each query's matches, or None."""
+        evidence: list[Evidence] | None = self.account.known[0]
+        return evidence
 
     @property
     def quantity(self) -> str | None:
@@ -363,17 +311,17 @@ class Matches(_Found):
         def taken(arrays: list[Any]) -> list[Any]:
             return [array[keep] for array, keep in zip(arrays, others, strict=True)]
 
+        evidence = self.evidence
+        if evidence is not None:
+            both = zip(evidence, others, strict=True)
+            evidence = [seen.take(keep[None]).without_first() for seen, keep in both]
+
         return replace(
             self,
             ids=taken(self.ids),
             distances=taken(self.distances),
             exact=None if self.exact is None else taken(self.exact),
-            evidence=None
-            if self.evidence is None
-            else [
-                seen.take(keep[None]).without_first()
-                for seen, keep in zip(self.evidence, others, strict=True)
-            ],
+            account=Account.of(evidence, self.explanation),
         )
 
     def __repr__(self) -> str:

@@ -153,6 +153,8 @@ class Scan:
         Whether a filter was set; else all living rows count.
     counted : array (n_bits,) or None
         What :meth:`frequencies` has found.
+    n_items : int
+        Rows of all segments.
     """
 
     segments: Sequence[Segment]
@@ -164,21 +166,19 @@ class Scan:
     wish: Wish | None
     filtered: bool = field(default=False, init=False)
     counted: NDArray[np.float64] | None = field(default=None, init=False)
+    n_items: int = field(default=0, init=False)
 
-    @property
-    def n_items(self) -> int:
-        """Rows of all segments."""
-        n = 0
+    def __post_init__(self) -> None:
         for segment in self.segments:
-            n += len(segment.ids)
-        return n
+            self.n_items += len(segment.ids)
 
     @property
     def n_counted(self) -> int:
         """Rows that count."""
-        n = 0
-        for segment, alive in zip(self.segments, self.alive, strict=True):
-            n += len(segment.ids) if alive is None else int(np.bitwise_count(alive).sum(dtype=np.int64))
+        n = self.n_items
+        for part, alive in enumerate(self.alive):
+            if alive is not None:
+                n += int(np.bitwise_count(alive).sum(dtype=np.int64)) - len(self.segments[part].ids)
         return n
 
     def frequencies(self) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,11 +15,13 @@ from bilsh.encoders.coder import Coder
 from bilsh.encoders.euclidean_coder import EuclideanCoder
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.estimates.evidence import Samples
+from bilsh.forks import cached_property
 from bilsh.search import estimated
+from bilsh.search.account import Account
 from bilsh.search.estimated_promise import EstimatedTrial
 from bilsh.search.modes import Query, answer
 from bilsh.search.request import Mode, Request, request_of
-from bilsh.search.results import Matches, Neighbors
+from bilsh.search.results import Matches, Neighbors, Notes
 from bilsh.search.scan import Ids, Memory, Scan, Segment, Tally
 from bilsh.search.trial import Trial
 from bilsh.search.wishes import Wish
@@ -61,7 +63,12 @@ class View:
         """Ids as the caller knows them."""
         return numbers
 
-    @property
+    @cached_property
+    def alive(self) -> list[Codes | None]:
+        """Bitmaps of the rows that live."""
+        return [segment.alive for segment in self.segments]
+
+    @cached_property
     def samples(self) -> Samples:
         """What intervals of hits rest on: a sample that was taken at fit."""
         return Samples.of(self.coder)
@@ -78,7 +85,7 @@ class View:
         return True
 
     @property
-    def notes(self) -> Callable[[NDArray[Any]], list[Any]] | None:
+    def notes(self) -> Notes | None:
         """Give the metadata of ids, where there is any."""
         return None
 
@@ -108,15 +115,15 @@ class View:
             by_cells = request.recall is not None and request.recall < 1
             told = estimated.search(
                 self.segments, alive, query, request, coder=self.coder, memory=self.memory,
-                trial=self.estimated_trial if by_cells else None, filtered=where is not None,
+                trial=self.estimated_trial if by_cells else None, filtered=where is not None, notes=self.notes,
             )  # fmt: skip
             return told, notes
         wish = None
         if request.recall is not None and request.recall < 1:
-            wish = Wish(request.recall, self.trial, where is not None)
+            wish = Wish(request.recall, lambda: self.trial, where is not None)
         scan = Scan(self.segments, alive, self.coder.n_bits, request.threads, self.memory, Tally(), wish)
         scan.filtered = where is not None
-        return answer(scan, query, request, self.coder, self.samples_for(where, scan)), notes
+        return answer(scan, query, request, self.coder, self.samples_for(where, scan), self.notes), notes
 
     def query(
         self, Q: Any, codes: ArrayLike | None, values: ArrayLike | None, numbers: Ids | None, request: Request
@@ -133,7 +140,7 @@ class View:
             codes = Q
         if codes is not None:
             asked, order = as_codes(codes, "queries"), self.coder.order
-            check_width(asked, -(-self.coder.n_bits // 8), "queries", "codes")
+            check_width(asked, self.coder.n_bytes, "queries", "codes")
             return Query(asked if order is None else order.apply(asked))
         return Query.of_descriptors(Q, self.coder, request)
 
@@ -292,10 +299,8 @@ class Searchable(ABC):
             found = found.without(numbers, k)
         if notes and found.explanation is not None:
             told = replace(found.explanation, notes=(*found.explanation.notes, *notes))
-            found = replace(found, explanation=told)
-        if view.names_are_numbers:
-            return found if view.notes is None else replace(found, notes=view.notes)
-        return replace(found.renamed(view.names), notes=view.notes)
+            found = replace(found, account=Account.of(found.evidence, told))
+        return found if view.names_are_numbers else found.renamed(view.names)
 
     def background(self, *, pairs: int = 10_000, share: float = 0.9, seed: int = 0) -> Background:
         """Measure how alike random pairs of items are: what a hit must exceed to mean anything.
@@ -347,10 +352,10 @@ class Asked(Searchable):
         return self._seen
 
 
-def filtered(view: View, where: Any) -> tuple[list[Codes | None], tuple[str, ...]]:
+def filtered(view: View, where: Any) -> tuple[Sequence[Codes | None], tuple[str, ...]]:
     """Bitmaps of the rows that live and pass the filter, and what there is to say about it."""
     if where is None:
-        return [segment.alive for segment in view.segments], ()
+        return view.alive, ()
     chosen = as_array("where", where)
     by_row = chosen.dtype == np.bool_
     notes: tuple[str, ...] = ()

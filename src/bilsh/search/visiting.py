@@ -7,17 +7,19 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bilsh import _native
 from bilsh.codes import Codes
 from bilsh.search.cells import FIRST, SEEDS, Cells
 from bilsh.search.promise import Limits, Promise, promise
 from bilsh.search.trial import NEIGHBOURS, Trial, try_items, try_queries
-from bilsh.search.wishes import Kept, Wish
+from bilsh.search.wishes import UNLIKE, Kept, Wish
 
 if TYPE_CHECKING:
     from bilsh.search.scan import Found, Scan, Segment
+
+
+Latest = tuple[Codes | None, Cells, _native.CellSet, int, float]
 
 
 @dataclass(slots=True)
@@ -30,24 +32,20 @@ class Known:
         Promises, with the limits of prefixes.
     trials : by number of neighbours
         Trials that are larger than the one kept with the segment.
-    latest : (bitmap, Cells, CellSet, rule) or None
+    latest : (bitmap, Cells, CellSet, slope, share) or None
         Rows that counted in the latest search, its cells, these as the compiled core has them, and what bits of a
         centre's and of the k-th distance are worth.
     """
 
     kept: Kept[Limits] = field(default_factory=Kept)
     trials: dict[int, Trial] = field(default_factory=dict)
-    latest: tuple[Codes | None, Cells, _native.CellSet, tuple[int, float]] | None = None
+    latest: Latest | None = None
 
-    def cell_set(
-        self, segment: Segment, cells: Cells, alive: Codes | None, n_bits: int
-    ) -> tuple[_native.CellSet, tuple[int, float]]:
-        """Cells as the compiled core has them, and their rule."""
-        latest = self.latest
-        if latest is None or latest[0] is not alive or latest[1] is not cells:
-            rule = cells.slope, cells.share(n_bits)
-            latest = self.latest = alive, cells, cells.of(segment.slabs, alive, segment.ids), rule
-        return latest[2:]
+    def laid_out(self, segment: Segment, cells: Cells, alive: Codes | None, n_bits: int) -> Latest:
+        """Make the cells of the next searches ready."""
+        rows = cells.of(segment.slabs, alive, segment.ids)
+        latest = self.latest = alive, cells, rows, cells.slope, cells.share(n_bits)
+        return latest
 
 
 def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found | None:
@@ -59,45 +57,35 @@ def by_cells(scan: Scan, wish: Wish, part: int, queries: Codes, k: int) -> Found
     memory = scan.memory.known.get(segment)
     if memory is None:
         memory = scan.memory.known.setdefault(segment, Known())
-    rows, rule = memory.cell_set(segment, cells, scan.alive[part], scan.n_bits)
-    k = min(k, rows.living)
+    latest, alive = memory.latest, scan.alive[part]
+    if latest is None or latest[0] is not alive or latest[1] is not cells:
+        latest = memory.laid_out(segment, cells, alive, scan.n_bits)
+    rows, slope, share = latest[2:]
+    living = rows.living
+    k = k if k < living else living
     kept = memory.kept.promises.get((k, wish.recall, 0)) if not wish.filtered else None
     if kept is None and k:
         kept = _promise(scan, wish, part, cells, memory, len(queries), k)
     if kept is None or wish.reads_all(kept[0]):
         return None
     known, limits = kept
+    # A single query cannot be of another kind than those of the trial, only farther than all of them.
+    largest, ranks = len(known.ranks) - 2, known.ranks if len(queries) > 1 else None
     start = perf_counter()
-    near, distances, seen, n_rows, n_bytes, ranking = rows.top_k(
-        queries, k, FIRST * k, SEEDS * k, *rule, known.slack, known.width, limits, scan.n_jobs
+    near, distances, seen, n_centres, n_rows, n_bytes, ranking, farthest, rank = rows.top_k(
+        queries, k, FIRST * k, SEEDS * k, slope, share, known.slack, known.width, limits, scan.n_jobs, ranks
     )
-    pairs = len(queries) * len(cells)
-    scan.tally.add("cells: centres", pairs, pairs * cells.centres.shape[1], ranking)
+    n_cells, width = cells.centres.shape
+    scan.tally.add("cells: centres", n_centres, n_centres * width, ranking)
     scan.tally.add("cells: rows", n_rows, n_bytes, perf_counter() - start - ranking)
     wish.promise = known
-    wish.visits.append((len(cells), seen[:, 2]))
-    return _mended(scan, wish, part, queries, k, (near, distances), seen[:, 0], known)
-
-
-def _mended(
-    scan: Scan,
-    wish: Wish,
-    part: int,
-    queries: Codes,
-    k: int,
-    found: Found,
-    bounds: NDArray[np.int32],
-    known: Promise,
-) -> Found:
-    """Read all rows for queries that are not like those of the trial."""
-    largest = len(known.ranks) - 2
-    if len(bounds) == 1 and bounds[0] <= largest:
-        return found
-    strange = wish.strange(known.ranks.take(bounds, mode="clip"), bounds, largest, known.n_queries)
-    if len(strange):
-        ids, distances = scan.full(np.ascontiguousarray(queries[strange]), k, part)
-        found[0][strange], found[1][strange] = ids, distances
-    return found
+    wish.visits += ((n_cells, seen[2]),)
+    if farthest > largest or rank > UNLIKE:
+        strange = wish.strange(seen[0], largest, rank, known.n_queries)
+        if len(strange):
+            # All rows are read for queries that are not like those of the trial.
+            near[strange], distances[strange] = scan.full(np.ascontiguousarray(queries[strange]), k, part)
+    return near, distances
 
 
 def _promise(
@@ -133,17 +121,18 @@ def _promise(
 
 def _larger_trial(scan: Scan, wish: Wish, part: int, known: Known, k: int) -> Trial:
     """The queries of the trial that is kept, or new items, with more neighbours."""
-    if k not in known.trials and wish.trial is not None:
+    trial = wish.trial
+    if k not in known.trials and trial is not None:
         segment = scan.segments[part]
         n_neighbours = max(2 * k, NEIGHBOURS)
         known.trials.clear()
-        if wish.trial.source == "items":
+        if trial.source == "items":
             made = try_items(
                 segment.slabs, segment.alive, segment.ids, n_neighbours=n_neighbours, n_jobs=scan.n_jobs
             )
         else:
             made = try_queries(
-                wish.trial.codes, segment.slabs, segment.alive, n_neighbours=n_neighbours, n_jobs=scan.n_jobs
+                trial.codes, segment.slabs, segment.alive, n_neighbours=n_neighbours, n_jobs=scan.n_jobs
             )
         known.trials[k] = made
     return known.trials[k]

@@ -13,7 +13,6 @@ from bilsh.codes import Codes
 from bilsh.search.cells import EVERYTHING
 from bilsh.search.promise import Promise
 from bilsh.search.trial import Trial
-from bilsh.types import Floats
 
 MOST_ROWS = 0.5
 """Share of the rows beyond which reading all in their order is as quick."""
@@ -28,7 +27,6 @@ UNLIKE = 0.65
 """Mean rank among trial queries beyond which a batch of queries is of another kind."""
 
 With = TypeVar("With")
-_NONE: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -39,29 +37,34 @@ class Wish:
     ----------
     recall : float
         Below 1.
-    trial : Trial or None
-        Kept with the segment that has cells.
+    tried : function
+        Gives the trial that is kept with the segment that has cells, or None.
     filtered : bool
         Whether rows are left out by a filter.
     promise : Promise or None
         What the answer rests on, once it was found by cells.
-    visits : list of (number of cells, cells read by each query)
+    visits : tuple of (number of cells, cells read by each query)
         What was read of each segment that has cells.
-    told : list of str
+    told : tuple of str
         What else there is to say.
     """
 
     recall: float
-    trial: Trial | None
+    tried: Callable[[], Trial | None]
     filtered: bool
     promise: Promise | None = None
-    visits: list[tuple[int, NDArray[np.int32]]] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    visits: tuple[tuple[int, NDArray[np.int32]], ...] = ()
+    told: tuple[str, ...] = ()
+
+    @property
+    def trial(self) -> Trial | None:
+        """What a promise can rest on; looked for where none was worked out before."""
+        return self.tried()
 
     def tell(self, note: str) -> None:
         """Say something once."""
         if note not in self.told:
-            self.told.append(note)
+            self.told += (note,)
 
     def reads_all(self, known: Promise) -> bool:
         """Whether a promise is kept by reading all rows; told where it is."""
@@ -71,7 +74,7 @@ class Wish:
         self.tell(f"recall {self.recall:g} {why}: all rows are read")
         return True
 
-    def strange(self, ranks: Floats, bounds: NDArray[Any], largest: float, n_trial: int) -> NDArray[np.int64]:
+    def strange(self, bounds: NDArray[Any], largest: float, rank: float, n_trial: int) -> NDArray[np.int64]:
         """Queries that are not like those of the trial; told where there are any.
 
         A query that is beyond all trial queries comes from where they come from with probability 1 / (n + 1) at most. A
@@ -79,24 +82,22 @@ class Wish:
 
         Parameters
         ----------
-        ranks : array (q,)
-            Of queries among those of the trial, by how far they are from everything.
         bounds : array (q,)
-            How far each is.
+            How far each is from everything.
         largest : float
             The farthest query of the trial.
+        rank : float
+            Mean of the queries' ranks among those of the trial, by how far they are from everything.
         n_trial : int
         """
-        mean = float(ranks.sum()) / len(ranks)
-        spread = (1 / (12 * len(ranks)) + 1 / (12 * max(1, n_trial))) ** 0.5
-        unlike = mean > UNLIKE and mean - 0.5 > SIGMAS * spread
-        if not unlike and bounds.max() <= largest:
-            return _NONE
+        spread = (1 / (12 * len(bounds)) + 1 / (12 * max(1, n_trial))) ** 0.5
+        unlike = rank > UNLIKE and rank - 0.5 > SIGMAS * spread
         chosen = np.flatnonzero((bounds > largest) | unlike)
-        self.tell(
-            f"{len(chosen)} of {len(ranks)} queries are farther from everything than those of the calibration: all "
-            "rows were read for them. Calibrate with queries of their kind, see calibrate()."
-        )
+        if len(chosen):
+            self.tell(
+                f"{len(chosen)} of {len(bounds)} queries are farther from everything than those of the calibration: "
+                "all rows were read for them. Calibrate with queries of their kind, see calibrate()."
+            )
         return chosen
 
 
