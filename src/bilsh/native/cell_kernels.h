@@ -16,11 +16,15 @@ struct RowsAhead {
 
     void ask() {
         for (std::size_t i = at_once < n ? at_once : n; i > 0; --i, --n) {
-            __builtin_prefetch(rows, 0, 2);
+            // Where all that is counted of a row is in a cache, it comes to the first one.
+            if (more) {
+                __builtin_prefetch(rows, 0, 3);
+                __builtin_prefetch(more, 0, 3);
+                more += more_stride;
+            } else {
+                __builtin_prefetch(rows, 0, 2);
+            }
             rows += stride;
-            if (!more) continue;
-            __builtin_prefetch(more, 0, 2);
-            more += more_stride;
         }
     }
     void ask_all() {

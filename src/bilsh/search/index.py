@@ -29,6 +29,10 @@ from bilsh.validation import thread_count
 LINE = 64
 """Bytes that the cache loads at a time."""
 
+PAGE = 2 << 20
+"""Large pages of memory, which the system gives where whole ones are wanted: their addresses are found sooner. NumPy asks
+for them from two pages on."""
+
 
 class Index(Searchable):
     """Codes in memory, laid out for search.
@@ -212,12 +216,16 @@ class _InOrder:
 
 
 def _slabs(codes: Codes, widths: Sequence[int], order: Ids | None) -> list[Codes]:
-    """Slabs of codes, rows in an order; each begins with a line of the cache, lest rows are in more than they fill."""
+    """Slabs of codes, rows in an order; each begins with a line of the cache, lest rows are in more than they fill.
+
+    Large ones fill whole pages.
+    """
     slabs, at = [], 0
     for width in widths:
         part = codes[:, at : at + width]
-        memory = np.empty(part.size + LINE, dtype=np.uint8)
-        begin = -memory.ctypes.data % LINE
+        unit = PAGE if part.size >= 2 * PAGE else LINE
+        memory = np.empty((-(-part.size // unit) + 1) * unit, dtype=np.uint8)
+        begin = -memory.ctypes.data % unit
         slab = memory[begin : begin + part.size].reshape(part.shape)
         if order is None:
             slab[:] = part
