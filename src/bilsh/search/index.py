@@ -30,8 +30,8 @@ LINE = 64
 """Bytes that the cache loads at a time."""
 
 PAGE = 2 << 20
-"""Large pages of memory, which the system gives where whole ones are wanted: their addresses are found sooner. NumPy asks
-for them from two pages on."""
+"""Large pages of memory, which the system gives where whole ones are wanted: their addresses are found sooner. NumPy
+asks for them from two pages on."""
 
 
 class Index(Searchable):
