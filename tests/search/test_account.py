@@ -34,6 +34,19 @@ def test_queries_and_hits_may_change_before_intervals_are_asked_for(way):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("way", [{}, {"recall": 0.9}, {"rerank": True}], ids=str)
+def test_queries_of_learned_codes_may_change_before_distances_are_asked_for(way):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 24)).astype(np.float32)
+    encoder = bilsh.EuclideanEncoder(random_state=0).fit(X)
+    index = bilsh.Index(encoder.transform(X), encoder, vectors=X, cells=20)
+    queries = X[:5].copy()
+    hits, again = index.search(queries, k=4, **way), index.search(X[:5], k=4, **way)
+    queries[:] = 9
+    hits.ids[:], hits.distances[:] = 0, 0
+    np.testing.assert_array_equal(hits.interval, again.interval)
+
+
 def test_an_explanation_is_of_its_own_search():
     index, codes = made()
     hits = index.search(codes=codes, k=4, recall=0.9)

@@ -120,7 +120,8 @@ def search(
         ids, far = (np.take_along_axis(array, order, axis=1) for array in (ids, far))
     own = coder.errors(query.codes) if len(query.codes) else None
     hits = _codes_of(scan, ids, coder.n_bytes)
-    evidence = DistanceEvidence(coder, flat, hits, own, not request.reranks, scan.n_items)
+    # Copied: distances are told when asked for, and the caller may have changed the queries by then.
+    evidence = DistanceEvidence(coder, flat.copy(), hits, own, not request.reranks, scan.n_items)
     doubts: tuple[str, ...] = (
         (BY_CODES,) if own is not None else () if coder.angles is not None else (UNSAMPLED,)
     )
