@@ -1,5 +1,8 @@
 """Searching a store: the same answers as searching its codes in memory, whatever its segments and deletes."""
 
+import pickle
+import shutil
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -79,3 +82,22 @@ def test_reranking_for_no_queries(tmp_path, encoder):
     with bilsh.Store.create(tmp_path / "store", encoder, keep_vectors="float32") as store:
         store.add(DIGITS[:5])
         assert store.search(DIGITS[:0], 3, rerank=True).ids.shape == (0, 3)
+
+
+@pytest.mark.parametrize("way", [{}, {"radius": 30}], ids=["k", "radius"])
+@pytest.mark.parametrize("names", [None, "string"])
+def test_hits_travel_between_processes_with_their_metadata(tmp_path, way, names):
+    X = np.random.default_rng(0).normal(size=(50, 16)).astype(np.float32)
+    ids = None if names is None else [f"item {i}" for i in range(50)]
+    with bilsh.Store.create(tmp_path / "store", bilsh.AngleEncoder(64, random_state=0).fit(X)) as store:
+        store.add(X, ids, metadata=[{"row": i} for i in range(50)])
+    hits = bilsh.Store.open(tmp_path / "store").search(X[:3], k=4, **way)
+    back = pickle.loads(pickle.dumps(hits))
+    shutil.rmtree(tmp_path / "store")
+    assert back.metadata == hits.metadata
+    assert back.metadata[0][0] == {"row": 0}
+    assert [list(row) for row in back.ids] == [list(row) for row in hits.ids]
+    assert [np.asarray(one).tolist() for one in back.interval] == [
+        np.asarray(one).tolist() for one in hits.interval
+    ]
+    assert back.columns() == hits.columns()

@@ -88,6 +88,10 @@ class _Found:
         """Metadata of each query's hits, read from the store when first asked for; None where there is no store."""
         return None if self.notes is None else [self.notes(ids) for ids in self.ids]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Hits travel between processes with their metadata, not with the store that has it."""
+        return {**self.__dict__, "notes": None, "metadata": self.metadata}
+
     def columns(self) -> dict[str, list[Any]]:
         """One entry per hit: query, rank, id, distance, similarity, low, high, exact (None where not known)."""
         table: dict[str, list[Any]] = {name: [] for name in COLUMNS}
