@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import bilsh
 from bilsh.encoders import fitting, hit_angles
-from bilsh.encoders.learning import DISTORTIONS, STEPS, allocate
+from bilsh.encoders.learning import DISTORTIONS, ITSELF, STEPS, allocate, counts_of
+from bilsh.evaluation import exact_neighbors, recall_of_ids
 
 TRANSFORMS = ("klt", "pca")
 
@@ -279,6 +280,57 @@ def test_bits_go_where_they_take_the_most_distortion_away():
     assert made.order.tolist() == [0, 0, 0, 1, 0]
     variances = np.array([16.0, 1.0])
     assert made.distortion == pytest.approx((variances * DISTORTIONS[[4, 1]]).sum() + 0.01)
+
+
+def test_what_errors_count_for_grows_with_how_much_neighbours_differ():
+    counts = np.square(counts_of(np.array([2.0, 1.0, 0.0])))
+    assert counts == pytest.approx(np.array([4.0, 1.0, 0.0]) / (5 / 3) + ITSELF)
+    assert counts_of(np.zeros(3)).tolist() == [1.0, 1.0, 1.0]  # all rows have copies
+
+
+def test_bits_go_where_neighbours_differ(monkeypatch):
+    rng = np.random.default_rng(0)
+    # Groups of 48 rows share the wide coordinates: only the narrow ones tell neighbours apart.
+    wide, narrow = np.repeat(rng.normal(size=(50, 8)), 48, axis=0), rng.normal(size=(2400, 8))
+    X = np.hstack([wide, 0.5 * narrow])[rng.permutation(2400)]
+    encoder = bilsh.EuclideanEncoder(12, centres=1, random_state=0)
+
+    def told_and_found():
+        transform = encoder.fit(X[:2000]).coder_.transform
+        bits = (transform.depths[:, None] * np.square(transform.basis[:, 8:])).sum()
+        index = bilsh.Index(encoder.transform(X[:2000]), encoder)
+        near = exact_neighbors(X[2000:], X[:2000], 10)[0]
+        return bits, recall_of_ids(index.search(X[2000:], k=10).ids, near)
+
+    bits, recall = told_and_found()
+    monkeypatch.setattr(fitting, "counts_of", np.ones_like)
+    without = told_and_found()
+    assert bits > without[0] + 2
+    assert recall > without[1] + 0.01
+
+
+@pytest.mark.parametrize("transform", ["pca", "klt"])
+def test_rows_of_rotations_are_orthonormal(transform, digits):
+    made = (
+        bilsh.EuclideanEncoder(24, transform=transform, centres=4, random_state=0)
+        .fit(digits)
+        .coder_.transform
+    )
+    frames = [made.basis[span] for span in made.spans()] if transform == "pca" else [*made.left, *made.right]
+    for rows in frames:
+        assert np.abs(rows.astype(np.float64) @ rows.T - np.eye(len(rows))).max() < 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 11, 60])
+@pytest.mark.parametrize("centres", [1, 16])
+def test_few_rows_are_enough(n, centres):
+    X = np.random.default_rng(n).normal(size=(n, 80)).astype(np.float32)
+    for rows in (X, np.repeat(X, 15, axis=0)):  # the second have no differences between neighbours
+        encoder = bilsh.EuclideanEncoder(24, centres=centres, random_state=0).fit(rows)
+        codes = encoder.transform(rows)
+        assert (codes == clone(encoder).fit(rows).transform(rows)).all()
+        left = np.linalg.norm(rows - encoder.inverse_transform(codes), axis=1)
+        assert (left <= encoder.coder_.errors(codes)).all()
 
 
 def test_the_quantisers_are_the_best_uniform_ones():

@@ -58,8 +58,8 @@ class EuclideanEncoder(Encoder):
         fit, and if sign codes find more of them, the codes are those of an :class:`AngleEncoder` of as many bytes
         and the same random_state. "klt" and "pca" are never overruled.
     centres : int or "auto", default="auto"
-        Number of centres, up to 256. "auto": as many of 1, 16 and 64 as recall is worth, on
-        rows apart from those that were learned from.
+        Number of centres, up to 256. "auto": 16 unless one finds clearly more on rows apart from those that were
+        learned from, or rows are too few; 64 where these find more there than 16.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the sample and of the centres.
     n_jobs : int or None, default=None

@@ -17,6 +17,8 @@ from bilsh.encoders.learning import (
     best_quantized,
     centres_of,
     coordinates_of,
+    counts_of,
+    deviations_of,
     lengths_of,
     nearest_centre,
     shapes_of,
@@ -36,10 +38,17 @@ PARAMETER_BYTES = 2**25
 """Bound on what centres and frames may take together."""
 ROTATION_WORK = 2**37
 """Bound on centres times d^3, what their plain rotations cost to learn: 16 of them up to d = 2,048, else one."""
+DIFFERENCES, DIFFERENCE_NUMBERS = 1_000, 2**24
+"""Bounds on how many differences between neighbours are looked at (mean squares, to a twentieth), and their numbers."""
 ROWS_PER_CENTRE = 100
-CENTRES = (1, 16, 64)
 WORTH_IT = 0.005
-"""Recall@10 by which more centres, or another share of errors, must be better: a sample's noise is about this."""
+"""Recall@10 by which another choice must be better: a sample's noise is about this."""
+CENTRES = ((16, -2 * WORTH_IT), (64, WORTH_IT))
+"""Numbers of centres to try after one, and how much recall@10 each must bring on rows apart, over the one before.
+
+A few centres gain more on the rows that they were learned from, which most sets that are no larger than a sample
+consist of, than on others; learned from more rows, they gain on both. Many cost time and memory, too.
+"""
 SHARES = (0.5, 1.0, 0.0, -0.5, -1.0)
 """How much of a squared error is added to estimates; the first, unless another one is worth it."""
 ERROR_RANGE = 16.0
@@ -126,20 +135,38 @@ class Cell:
 
 
 def learned_cells(
-    sample: Sample, shape: tuple[int, int] | None, n_centres: int, n_bits: int, rng: np.random.Generator
+    sample: Sample,
+    near: NDArray[np.bool_],
+    shape: tuple[int, int] | None,
+    n_centres: int,
+    n_bits: int,
+    rng: np.random.Generator,
 ) -> list[Cell]:
-    """Centres, frames and bits; frames of few rows lean on what all centres have in common."""
+    """Centres, frames and bits; frames of few rows lean on what all centres have in common.
+
+    Bits go where errors are large and true neighbours, which `near` (q, n) marks, differ.
+    """
     centres = centres_of(sample.train, n_centres, rng)
     nearest = nearest_centre(sample.train, centres)
     D = shapes_of(sample.train - centres[nearest])
     prior = Covariance.of(D, shape)
+    between = differences(sample, near)
     cells = []
     for c, centre in enumerate(centres):
         mine = D[nearest == c]
         covariance = prior if len(centres) == 1 else Covariance.of(mine, shape).towards(prior)
         frame = covariance.frame(mine if len(mine) >= ROWS_PER_CENTRE // 2 else D)
-        cells.append(_cell(centre, frame, allocate(frame.deviations, n_bits)))
+        worth = frame.deviations * counts_of(deviations_of(frame, between))
+        cells.append(_cell(centre, frame, allocate(worth, n_bits)))
     return cells
+
+
+def differences(sample: Sample, near: NDArray[np.bool_]) -> Values:
+    """Differences (p, d) between queries and their true neighbours, no more than are needed."""
+    pairs = np.argwhere(near)
+    most = min(DIFFERENCES, max(1, DIFFERENCE_NUMBERS // sample.d))
+    q, i = pairs[:: -(-len(pairs) // most)].T
+    return np.asarray(sample.queries[q] - sample.items[i])
 
 
 def _cell(centre: Values, frame: Frame, bits: Allocation) -> Cell:
@@ -241,8 +268,9 @@ class Trial:
         rng: np.random.Generator,
     ) -> Trial:
         """Learn so many centres, and take the share of errors that finds the most neighbours."""
-        cells = learned_cells(sample, shape, n_centres, n_bits, rng)
-        seen, near = Errors.of(cells, sample.items, sample.queries), true_neighbours(sample)
+        near = true_neighbours(sample)
+        cells = learned_cells(sample, near, shape, n_centres, n_bits, rng)
+        seen = Errors.of(cells, sample.items, sample.queries)
         found = [seen.recall(share, near) for share in SHARES]
         best = int(np.argmax(found))
         chosen = best if found[best] >= found[0] + WORTH_IT else 0
@@ -275,15 +303,18 @@ def fitted_transform(
         best = Trial.of(sample, shape, centres, n_bits, rng)
         apart = best if judge is sample or centres == 1 else Trial.of(judge, shape, centres, n_bits, rng)
         return best.map(shape, n_bytes), apart.map(shape, n_bytes)
-    best = Trial.of(judge, shape, CENTRES[0], n_bits, rng)
+    best = Trial.of(judge, shape, 1, n_bits, rng)
     # More of them are not even tried where the last step was not worth it.
-    for number in CENTRES[1:]:
+    for number, gain in CENTRES:
         if not best.allows(number, judge, shape):
             break
         trial = Trial.of(judge, shape, number, n_bits, rng)
-        if trial.recall < best.recall + WORTH_IT:
+        brought = trial.recall - best.recall
+        if brought < gain:
             break
         best = trial
+        if brought < WORTH_IT:
+            break
     apart = best
     if judge is not sample:
         best = Trial.of(sample, shape, len(best.cells), n_bits, rng)

@@ -45,6 +45,9 @@ PRIOR_ROWS = 100
 
 KMEANS_ROUNDS = 12
 
+ITSELF = 0.5
+"""What an error counts for wherever it lies, beside how much neighbours differ there, in means of the latter."""
+
 STRETCHES = np.geomspace(0.8, 1.25, 10, dtype=np.float32)
 """Tried for every item: a few coordinates that are too large for their bits cost more than slightly wider steps."""
 DEEP = 2.5
@@ -82,7 +85,7 @@ class Allocation:
     order : int32 array (n_bits,)
         Place in `used` of the coordinate of each bit, the most worthy bit first; -1 where nothing is left to tell.
     distortion : float
-        Expected squared error.
+        Expected squared error, each coordinate's as much as it counts.
     """
 
     used: NDArray[np.int64]
@@ -98,7 +101,7 @@ def centres_of(X: Values, n_centres: int, rng: np.random.Generator) -> Values:
     from sklearn.cluster import KMeans
 
     seed = int(rng.integers(2**31))
-    found = KMeans(n_centres, n_init=1, max_iter=KMEANS_ROUNDS, random_state=seed, tol=0.0)
+    found = KMeans(min(n_centres, len(X)), n_init=1, max_iter=KMEANS_ROUNDS, random_state=seed, tol=0.0)
     labels = _quietly(found.fit_predict, X)
     kept = np.unique(labels)
     means = [X[labels == label].mean(axis=0, dtype=np.float64) for label in kept]
@@ -157,7 +160,7 @@ class Covariance:
             made = Frame(None, None, vectors[0], np.empty(0))
         else:
             made = Frame(vectors[0], vectors[1], None, np.empty(0))
-        return Frame(made.left, made.right, made.basis, _deviations(made, D))
+        return Frame(made.left, made.right, made.basis, deviations_of(made, D))
 
 
 def coordinates_of(frame: Frame, D: Values) -> Values:
@@ -169,7 +172,8 @@ def coordinates_of(frame: Frame, D: Values) -> Values:
     return np.asarray(made.reshape(len(D), -1), dtype=np.float32)
 
 
-def _deviations(frame: Frame, D: Values) -> Floats:
+def deviations_of(frame: Frame, D: Values) -> Floats:
+    """Root mean squares (d,) of the coordinates of differences."""
     total, rows = 0.0, max(1, 2**24 // D.shape[1])
     squares: Any = np.zeros(D.shape[1])
     for start in range(0, len(D), rows):
@@ -178,8 +182,26 @@ def _deviations(frame: Frame, D: Values) -> Floats:
     return np.asarray(np.sqrt(squares / max(1.0, total)))
 
 
+def counts_of(near: Floats) -> Floats:
+    """Roots (d,) of what a squared error of each coordinate counts for, by its deviations between near neighbours.
+
+    An error shifts the distance from a query by its product with the difference between query and item: it counts
+    as much as neighbours differ there. Errors also count by themselves, hence half as much of the mean is added.
+    """
+    squares = np.square(near)
+    mean = squares.mean()
+    return np.asarray(np.sqrt(squares / mean + ITSELF)) if mean > 0 else np.ones(len(near))
+
+
 def allocate(deviations: Floats, n_bits: int) -> Allocation:
-    """Give each next bit to the coordinate where it takes the most distortion away."""
+    """Give each next bit to the coordinate where it takes the most distortion away.
+
+    Parameters
+    ----------
+    deviations : float64 array (d,)
+        Of the coordinates, times the roots of what their squared errors count for.
+    n_bits : int
+    """
     candidates = np.argsort(-deviations, kind="stable")[:n_bits]
     variances = np.square(deviations[candidates])
     variances = variances[variances > variances.max(initial=0.0) * 1e-12]
