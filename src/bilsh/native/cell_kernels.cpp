@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
-#if defined(__AVX512VPOPCNTDQ__)
-#    include <immintrin.h>
+#if defined(__AVX512BW__)
+#    include "bits_avx512.h"
+#elif defined(__AVX2__)
+#    include "bits_avx2.h"
 #endif
 
 namespace bilsh::BILSH_LEVEL {
@@ -27,7 +29,7 @@ struct Bracket {
     int32_t low, most;
 };
 
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
 // The lanes of the last register that count.
 inline __mmask16 lanes_of(size_t n) { return static_cast<__mmask16>(0xffffu >> (16 - n)); }
 
@@ -90,7 +92,37 @@ inline Bracket bracket(const int32_t* values, size_t n, size_t wanted, int32_t m
     if (wanted <= 32) most = std::min(most, _mm512_reduce_max_epi32(_mm512_max_epi32(least[0], least[1])));
     return {low, most};
 }
+#else
+size_t count_within(const int32_t* values, size_t n, int32_t limit) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < n; ++i) count += values[i] <= limit;
+    return count;
+}
 
+size_t within(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
+    size_t found = 0;
+    for (size_t i = 0; i < n; ++i) {
+        out[found] = static_cast<uint32_t>(i);
+        found += values[i] <= limit;
+    }
+    return found;
+}
+
+size_t keep(uint32_t* rows, int32_t* values, size_t n, int32_t limit) {
+    size_t found = 0;
+    for (size_t i = 0; i < n; ++i) {
+        const int32_t value = values[i];
+        rows[found] = rows[i];
+        values[found] = value;
+        found += value <= limit;
+    }
+    return found;
+}
+
+Bracket bracket(const int32_t* values, size_t n, size_t, int32_t most) { return {smallest(values, n), most}; }
+#endif
+
+#if defined(__AVX512BW__)
 // Lane i gets the sum of all lanes of register i.
 inline __m512i sum_lanes(const __m512i (&x)[4]) {
     const auto halve = [](__m512i a, __m512i b) __attribute__((always_inline)) {
@@ -98,6 +130,25 @@ inline __m512i sum_lanes(const __m512i (&x)[4]) {
     };
     return halve(halve(x[0], x[1]), halve(x[2], x[3]));
 }
+
+// Bits of a row in small parts, which are few enough to fit a byte even in two registers; and sums of four rows, that
+// of row i in word i of every lane.
+#    if defined(__AVX512VPOPCNTDQ__)
+inline __m512i bits_of(__m512i x) { return _mm512_popcnt_epi32(x); }
+inline __m512i add_bits(__m512i a, __m512i b) { return _mm512_add_epi32(a, b); }
+inline __m512i sum_each(__m512i a, __m512i b, __m512i c, __m512i d) {
+    const __m512i bytes = _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
+    return _mm512_dpbusd_epi32(_mm512_setzero_si512(), bytes, _mm512_set1_epi8(1));
+}
+#    else
+inline __m512i bits_of(__m512i x) { return counts_of(x); }
+inline __m512i add_bits(__m512i a, __m512i b) { return add_counts(a, b); }
+inline __m512i sum_each(__m512i a, __m512i b, __m512i c, __m512i d) {
+    const __m512i first = _mm512_packus_epi16(sum_pairs(a), sum_pairs(b)),
+                  second = _mm512_packus_epi16(sum_pairs(c), sum_pairs(d));
+    return sum_fours(_mm512_packus_epi16(sum_pairs(first), sum_pairs(second)));
+}
+#    endif
 
 template <bool two>
 inline size_t near_rows(const uint8_t* rows, const uint8_t* more, size_t more_stride, size_t n_rows,
@@ -109,19 +160,16 @@ inline size_t near_rows(const uint8_t* rows, const uint8_t* more, size_t more_st
     __m512i number = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                                       _mm512_set1_epi32(static_cast<int32_t>(first)));
     const auto differing = [&](const uint8_t* a, const uint8_t* b) __attribute__((always_inline)) {
-        const __m512i sum = _mm512_popcnt_epi32(_mm512_xor_si512(code, _mm512_loadu_si512(a)));
-        if (!two) return sum;
-        return _mm512_add_epi32(sum, _mm512_popcnt_epi32(_mm512_xor_si512(rest, _mm512_loadu_si512(b))));
+        const __m512i sum = bits_of(_mm512_xor_si512(code, _mm512_loadu_si512(a)));
+        return two ? add_bits(sum, bits_of(_mm512_xor_si512(rest, _mm512_loadu_si512(b)))) : sum;
     };
     // The sums of four rows, those of a quarter of their bits in each lane: a row and the three that lie so far behind.
-    const auto four = [&](const uint8_t* a, const uint8_t* b, size_t one, size_t two_more,
-                          size_t three) __attribute__((always_inline)) {
-        const __m512i bytes =
-            _mm512_packus_epi16(_mm512_packus_epi32(differing(a, b), differing(a + 64 * one, b + more_stride * one)),
-                                _mm512_packus_epi32(differing(a + 64 * two_more, b + more_stride * two_more),
-                                                    differing(a + 64 * three, b + more_stride * three)));
-        return _mm512_dpbusd_epi32(_mm512_setzero_si512(), bytes, _mm512_set1_epi8(1));
-    };
+    const auto four = [&](const uint8_t* a, const uint8_t* b, size_t one, size_t two_more, size_t three)
+                          __attribute__((always_inline)) {
+                              return sum_each(differing(a, b), differing(a + 64 * one, b + more_stride * one),
+                                              differing(a + 64 * two_more, b + more_stride * two_more),
+                                              differing(a + 64 * three, b + more_stride * three));
+                          };
     size_t found = 0;
     const auto sixteen = [&](const uint8_t* a, const uint8_t* b, __m512i which, __mmask16 here)
                              __attribute__((always_inline)) {
@@ -163,41 +211,97 @@ inline size_t near_rows(const uint8_t* rows, const uint8_t* more, size_t more_st
     ahead = next;
     return found;
 }
+#elif defined(__AVX2__)
+// Lanes that are set, one after the other, for every mask of eight.
+struct Compressed {
+    uint8_t lanes[256][8];
+    constexpr Compressed() : lanes() {
+        for (unsigned mask = 0; mask < 256; ++mask)
+            for (unsigned lane = 0, n = 0; lane < 8; ++lane)
+                if (mask >> lane & 1) lanes[mask][n++] = static_cast<uint8_t>(lane);
+    }
+};
+constexpr Compressed compressed;
 
+// Sums of bytes of four rows, that of row i in word i of both lanes.
+inline __m256i sum_each(__m256i a, __m256i b, __m256i c, __m256i d) {
+    const auto pairs = [](__m256i bytes)
+                           __attribute__((always_inline)) { return _mm256_maddubs_epi16(bytes, _mm256_set1_epi8(1)); };
+    const __m256i first = _mm256_packus_epi16(pairs(a), pairs(b)), second = _mm256_packus_epi16(pairs(c), pairs(d));
+    return _mm256_madd_epi16(pairs(_mm256_packus_epi16(pairs(first), pairs(second))), _mm256_set1_epi16(1));
+}
+
+template <bool two>
+inline size_t near_rows(const uint8_t* rows, const uint8_t* more, size_t more_stride, size_t n_rows,
+                        const uint8_t* query, int32_t limit, uint32_t first, uint32_t* numbers, int32_t* distances,
+                        RowsAhead& ahead) {
+    RowsAhead next = ahead;  // in registers
+    const __m256i code[4] = {load_bytes(query), load_bytes(query + 32), load_bytes(query + (two ? 64 : 0)),
+                             load_bytes(query + (two ? 96 : 0))};
+    const __m256i bound = _mm256_set1_epi32(limit), lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const auto bits = [&](const uint8_t* row, int part) __attribute__((always_inline)) {
+        return count_bytes(_mm256_xor_si256(load_bytes(row), code[part]));
+    };
+    const auto differing = [&](const uint8_t* a, const uint8_t* b) __attribute__((always_inline)) {
+        const __m256i sum = _mm256_add_epi8(bits(a, 0), bits(a + 32, 1));
+        return two ? _mm256_add_epi8(sum, _mm256_add_epi8(bits(b, 2), bits(b + 32, 3))) : sum;
+    };
+    const auto four = [&](const uint8_t* a, const uint8_t* b, size_t one, size_t two_more, size_t three)
+                          __attribute__((always_inline)) {
+                              return sum_each(differing(a, b), differing(a + 64 * one, b + more_stride * one),
+                                              differing(a + 64 * two_more, b + more_stride * two_more),
+                                              differing(a + 64 * three, b + more_stride * three));
+                          };
+    size_t found = 0;
+    const auto take = [&](__m256i low, __m256i high, uint32_t number, unsigned here) __attribute__((always_inline)) {
+        const __m256i sum =
+            _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31));
+        const unsigned far =
+            static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(sum, bound))));
+        const unsigned close = ~far & here;
+        const __m256i order =
+            _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(compressed.lanes[close])));
+        const __m256i which = _mm256_add_epi32(lane, _mm256_set1_epi32(static_cast<int32_t>(number)));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(numbers + found), _mm256_permutevar8x32_epi32(which, order));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(distances + found), _mm256_permutevar8x32_epi32(sum, order));
+        found += static_cast<size_t>(__builtin_popcount(close));
+    };
+    const auto eight = [&](const uint8_t* a, const uint8_t* b, uint32_t number, unsigned here)
+                           __attribute__((always_inline)) {
+                               const __m256i low = four(a, b, 1, 2, 3);
+                               take(low, four(a + 4 * 64, b + 4 * more_stride, 1, 2, 3), number, here);
+                           };
+    size_t r = 0;
+    for (; r + 8 <= n_rows; r += 8) {
+        if (r % 16 == 0) next.ask();
+        eight(rows + 64 * r, more + more_stride * r, first + static_cast<uint32_t>(r), 0xff);
+    }
+    if (r < n_rows && n_rows >= 8) {  // some that were counted come along
+        const size_t from = n_rows - 8;
+        eight(rows + 64 * from, more + more_stride * from, first + static_cast<uint32_t>(from),
+              0xffu << (r - from) & 0xff);
+    } else if (r < n_rows) {  // the last row stands for those that are not there
+        __m256i sums[2] = {};
+        for (size_t i = 0; 4 * i < n_rows; ++i) {
+            const size_t last = n_rows - 4 * i - 1;
+            sums[i] = four(rows + 256 * i, more + 4 * more_stride * i, std::min<size_t>(1, last),
+                           std::min<size_t>(2, last), std::min<size_t>(3, last));
+        }
+        take(sums[0], sums[1], first, 0xffu >> (8 - n_rows));
+    }
+    if (r % 16 != 0 || n_rows < 8) next.ask();
+    ahead = next;
+    return found;
+}
+#endif
+
+#if defined(__AVX2__)
 size_t near(const uint8_t* rows, const uint8_t* more, size_t more_stride, size_t n_rows, const uint8_t* query,
             int32_t limit, uint32_t first, uint32_t* numbers, int32_t* distances, RowsAhead& next) {
     return (more ? near_rows<true> : near_rows<false>)(rows, more, more_stride, n_rows, query, limit, first, numbers,
                                                        distances, next);
 }
 #else
-size_t count_within(const int32_t* values, size_t n, int32_t limit) {
-    uint32_t count = 0;
-    for (size_t i = 0; i < n; ++i) count += values[i] <= limit;
-    return count;
-}
-
-size_t within(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
-    size_t found = 0;
-    for (size_t i = 0; i < n; ++i) {
-        out[found] = static_cast<uint32_t>(i);
-        found += values[i] <= limit;
-    }
-    return found;
-}
-
-size_t keep(uint32_t* rows, int32_t* values, size_t n, int32_t limit) {
-    size_t found = 0;
-    for (size_t i = 0; i < n; ++i) {
-        const int32_t value = values[i];
-        rows[found] = rows[i];
-        values[found] = value;
-        found += value <= limit;
-    }
-    return found;
-}
-
-Bracket bracket(const int32_t* values, size_t n, size_t, int32_t most) { return {smallest(values, n), most}; }
-
 constexpr decltype(CellKernels::near) near = nullptr;
 #endif
 

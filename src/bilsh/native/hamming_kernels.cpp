@@ -4,7 +4,7 @@
 
 #include "slices.h"
 
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
 #    define BILSH_PACKED 1
 #    include "count_avx512.h"
 #elif defined(__AVX2__)
@@ -38,7 +38,7 @@ void tile(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t* 
     size_t r = 0;
     for (size_t q = 0; q < n_queries; ++q)
         r = short_tile(rows, row_stride, n_rows, queries + q * query_stride, n_bytes, out + q * out_stride, add);
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
     if (n_queries == 1 && r == 0) r = long_tile(rows, row_stride, n_rows, queries, n_bytes, out, add);
 #endif
     for (; r < n_rows; ++r)
@@ -70,7 +70,7 @@ void gather(const uint8_t* rows, size_t row_stride, const uint32_t* index, size_
     // time; the first lines of a long one soon, and the rest the hardware foresees.
     constexpr size_t is_long = 512, ahead = 8, short_ahead = 32;
     size_t i = 0;
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
     if (n_bytes == 64) return gather_registers(rows, row_stride, index, n, query, out);
 #endif
     for (; i < n; ++i) {
@@ -88,7 +88,7 @@ void gather(const uint8_t* rows, size_t row_stride, const uint32_t* index, size_
 
 size_t select(const int32_t* values, size_t n, int32_t limit, uint32_t* out) {
     size_t found = 0, i = 0;
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
     const __m512i bound = _mm512_set1_epi32(limit);
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const auto close = [&](size_t at) __attribute__((always_inline)) {
@@ -147,7 +147,7 @@ size_t near(const uint8_t* rows, size_t row_stride, size_t n_rows, const uint8_t
 }  // namespace
 
 // From where it pays was measured; the faster a level counts row by row, the later.
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
 constexpr SliceKernels slice_kernels = {slice_rows, 24, 64, 1 << 22, slice, count, close, values};
 #elif defined(__AVX2__)
 constexpr SliceKernels slice_kernels = {slice_rows, 12, 32, 1 << 19, slice, count, close, values};

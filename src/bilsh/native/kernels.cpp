@@ -26,6 +26,7 @@ namespace popcnt {
 extern const HammingKernels hamming_kernels;
 }
 BILSH_TABLES(avx2)
+BILSH_TABLES(avx512bw)
 BILSH_TABLES(avx512)
 #endif
 #if defined(BILSH_AMX)
@@ -62,6 +63,13 @@ const Kernels& kernels(Level level) {
                                 avx2::transform_kernels,
                                 avx2::cell_kernels,
                                 nullptr};
+    static const Kernels bytes{"avx512bw",
+                               avx512bw::encode_kernels,
+                               avx512bw::hamming_kernels,
+                               avx512bw::score_kernels,
+                               avx512bw::transform_kernels,
+                               avx512bw::cell_kernels,
+                               nullptr};
     static const Kernels wide{"avx512",
                               avx512::encode_kernels,
                               avx512::hamming_kernels,
@@ -71,6 +79,7 @@ const Kernels& kernels(Level level) {
                               nullptr};
     if (level == Level::popcnt) return counting;
     if (level == Level::avx2) return narrow;
+    if (level == Level::avx512bw) return bytes;
     if (level == Level::avx512) return wide;
 #endif
 #if defined(BILSH_AMX)
@@ -117,10 +126,12 @@ bool machine_has(Level level) {
         case Level::avx2:
             return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
                    __builtin_cpu_supports("popcnt");
-        case Level::avx512:
+        case Level::avx512bw:
             return machine_has(Level::avx2) && __builtin_cpu_supports("avx512f") &&
                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vpopcntdq") &&
+                   __builtin_cpu_supports("avx512dq");
+        case Level::avx512:
+            return machine_has(Level::avx512bw) && __builtin_cpu_supports("avx512vpopcntdq") &&
                    __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
 #endif
 #if defined(BILSH_AMX)
@@ -143,7 +154,7 @@ std::atomic<const Kernels*>& in_force() {
 
 std::vector<Level> available_levels() {
     std::vector<Level> levels;
-    for (Level level : {Level::portable, Level::popcnt, Level::avx2, Level::avx512, Level::amx})
+    for (Level level : {Level::portable, Level::popcnt, Level::avx2, Level::avx512bw, Level::avx512, Level::amx})
         if (machine_has(level)) levels.push_back(level);
     return levels;
 }

@@ -13,9 +13,10 @@
 
 namespace bilsh {
 
-// popcnt is portable with an instruction that counts bits; amx is avx512 with Hamming distances to many queries on tile
-// registers.
-enum class Level { portable, popcnt, avx2, avx512, amx };
+// popcnt is portable with an instruction that counts bits; avx512bw has the registers of avx512, but counts bits and
+// sums products of bytes as avx2 does (Skylake, Cascade Lake); amx is avx512 with Hamming distances to many queries on
+// tile registers.
+enum class Level { portable, popcnt, avx2, avx512bw, avx512, amx };
 
 struct Kernels {
     const char* name;

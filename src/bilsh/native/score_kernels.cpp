@@ -17,7 +17,7 @@ using std::uint8_t;
 
 void tables(const float* weights, size_t n_groups, float* out) {
     for (; n_groups > 0; --n_groups, weights += 4, out += 16) {
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
         const auto where = [&](__mmask16 mask, int b) __attribute__((always_inline)) {
             return _mm512_maskz_mov_ps(mask, _mm512_set1_ps(weights[b]));
         };
@@ -54,7 +54,7 @@ inline void look_up_row(const uint8_t* row, size_t n_bytes, const float* tables,
     *partial = sum;
 }
 
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
 
 constexpr size_t float_lanes = 16;
 

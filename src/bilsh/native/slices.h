@@ -21,7 +21,7 @@ using std::uint32_t;
 using std::uint64_t;
 using std::uint8_t;
 
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
 constexpr size_t line_bytes = 64;
 #elif defined(__AVX2__)
 constexpr size_t line_bytes = 32;
@@ -43,7 +43,7 @@ inline Line load_anywhere(const uint8_t* p) {
 }
 inline Line every(uint64_t word) { return no_bits + word; }
 
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
 template <int table>
 inline Line logic(Line a, Line b, Line c) {
     return (Line)_mm512_ternarylogic_epi64((__m512i)a, (__m512i)b, (__m512i)c, table);
@@ -106,7 +106,7 @@ inline void zip_twice(Line (&x)[4]) {
 }
 
 // Register i gets part i of all registers; a part has sixteen bytes.
-#if defined(__AVX512VPOPCNTDQ__)
+#if defined(__AVX512BW__)
 inline void swap_parts(Line (&x)[4]) {
     const __m512i a = _mm512_shuffle_i64x2((__m512i)x[0], (__m512i)x[1], 0x44),
                   b = _mm512_shuffle_i64x2((__m512i)x[2], (__m512i)x[3], 0x44),
