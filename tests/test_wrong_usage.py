@@ -355,7 +355,7 @@ COMMAND_LINE = [
     (
         "bench --smoke --only everything",
         1,
-        "error: No part is called 'everything'; choose from encode, ways, hamming, memory, scaling, progressive, store, cells, cells-store, page.",
+        "error: No part is called 'everything'; choose from encode, ways, hamming, memory, scaling, progressive, store, cells, cells-growth, cells-store, page.",
     ),
 ]
 

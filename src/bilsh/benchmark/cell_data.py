@@ -44,6 +44,11 @@ IN_MEMORY: Sets = {
         ("texts", 100_000, 1_024, (0.95,)),
     ),
 }
+GROWING: Sets = {
+    "smoke": (("shifted", 1_000, 512, (0.95,)),),
+    "quick": tuple(("shifted", n, 512, (0.95,)) for n in (30_000, 100_000)),
+    "full": tuple(("shifted", n, 512, (0.95,)) for n in (100_000, 1_000_000, 10_000_000)),
+}
 STORED: Sets = {
     "smoke": (("shifted", 1_000, 512, (0.95,)),),
     "quick": tuple((kind, 100_000, 512, (0.95,)) for kind in ("shifted", "clustered")),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import bilsh
 from bilsh.benchmark import targets
-from bilsh.benchmark.cell_data import IN_MEMORY, Case, cases
+from bilsh.benchmark.cell_data import Case, Sets, cases
 from bilsh.benchmark.measure import Contestant, Timing, race
 from bilsh.benchmark.memory import resident
 from bilsh.benchmark.sizes import Size
@@ -30,8 +30,8 @@ from bilsh.errors import MissingPackageError, optional
 K, BATCH, ALONE, N_JUDGED = 10, 100, 20, 1000
 CELLS, PREFIXES, SCAN = "cells", "progressive", "full scan"
 IVF, FAISS_HNSW, USEARCH = "FAISS BinaryIVF", "FAISS BinaryHNSW", "usearch HNSW"
-GRAPHS_UP_TO = {"full": 1_000_000}
-"""Items up to which graphs are built: they take minutes beyond 100,000."""
+GRAPHS_UP_TO = {"full": 10_000_000}
+"""Items up to which graphs are built, else 100,000: they take minutes for a million, hours for ten."""
 
 EFFORTS = tuple(sorted({round(2 ** (step / 6)) for step in range(55)}))
 MANY = 10_000
@@ -185,11 +185,11 @@ def _least(judge: Judge, recall: float, find: Search, set_effort: Callable[[int]
     return None
 
 
-def races(size: Size) -> Iterator[tuple[Race, list[Timing], list[Check]]]:
+def races(size: Size, sets: Sets) -> Iterator[tuple[Race, list[Timing], list[Check]]]:
     """Ask for the neighbours of queries one at a time and a hundred at once."""
     name = size.name.removesuffix("-cpu")
     most = GRAPHS_UP_TO.get(name, 100_000)
-    for case in cases(size, IN_MEMORY):
+    for case in cases(size, sets):
         if isinstance(case, str):
             where = Race(targets.CELLS, case.partition(":")[0], BATCH)
             yield where, race(where.section, where.case, BATCH, [Contestant(CELLS, None, note=case)], 0), []

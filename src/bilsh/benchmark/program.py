@@ -23,6 +23,7 @@ from bilsh.benchmark import (
 )
 from bilsh.benchmark import contestants_encode as enc
 from bilsh.benchmark import contestants_hamming as ham
+from bilsh.benchmark.cell_data import GROWING, IN_MEMORY
 from bilsh.benchmark.measure import Contestant, Timing, race
 from bilsh.benchmark.sizes import SIZES, Size
 from bilsh.benchmark.targets import Check, Race
@@ -31,8 +32,10 @@ from bilsh.errors import InvalidInputError
 SECTIONS = ("encode", "ways", "hamming", "memory", "scaling")
 """What a run measures unless it is told otherwise."""
 
-ON_REQUEST = ("progressive", "store", "cells", "cells-store", "page")
+ON_REQUEST = ("progressive", "store", "cells", "cells-growth", "cells-store", "page")
 """Parts that need MNIST, much memory and time, 2.5 GB of disk, or the extra `view`: only when they are named."""
+
+CELLS_IN_MEMORY = {"cells": IN_MEMORY, "cells-growth": GROWING}
 
 
 @dataclass(slots=True)
@@ -200,9 +203,10 @@ def run(
                 for where, timings in races[section](size)
             )
             _take(results, found, say, absent)
-        elif section in ("progressive", "cells"):
-            races_of = progressive.races if section == "progressive" else cells.races
-            _take(results, races_of(size), say, absent)
+        elif section == "progressive":
+            _take(results, progressive.races(size), say, absent)
+        elif section in CELLS_IN_MEMORY:
+            _take(results, cells.races(size, CELLS_IN_MEMORY[section]), say, absent)
         elif section == "cells-store":
             _take(results, cell_store.races(size, scratch), say, absent)
         elif section == "memory":

@@ -156,8 +156,8 @@ def bench(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="Run this part (encode, ways, hamming, memory, scaling, progressive, store, cells, cells-store, "
-            "page); may be repeated."
+            help="Run this part (encode, ways, hamming, memory, scaling, progressive, store, cells, "
+            "cells-growth, cells-store, page); may be repeated."
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results and plots.")] = Path(
