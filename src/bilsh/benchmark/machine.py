@@ -43,6 +43,8 @@ WAYS = {
     "popcnt": "an instruction that counts words, one row after the other",
     "avx2": "one query: carry-save adders, short rows by look-ups; some: half bytes of 32 rows side by side; "
     "from 12 on: 256 rows by bit",
+    "avx512bw": "one query: 64 bytes looked up at once, rows as they lie; some: four bytes of 16 rows side by side, "
+    "carry-save adders; from 24 on: 512 rows by bit",
     "avx512": "one query: 64 bytes counted at once, rows as they lie; some: four bytes of 16 rows side by side; "
     "from 24 on: 512 rows by bit",
     "amx": "as avx512, and from 128 queries on products of matrices on tile registers",
@@ -82,13 +84,14 @@ def caches() -> dict[str, int]:
 
 
 def processor() -> str:
-    """Name of the processor's model."""
+    """Name of the processor's model, and its family: under a virtual machine many generations have one name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+    said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    family = f" family {said['cpu family']}" if "cpu family" in said else ""
+    return said.get("model name", platform.machine()) + family
 
 
 def folder_name() -> str:
@@ -96,8 +99,8 @@ def folder_name() -> str:
 
     Examples
     --------
-    >>> folder_of("Intel(R) Xeon(R) Processor", "amx")
-    'intel-xeon-processor-amx'
+    >>> folder_of("Intel(R) Xeon(R) Processor family 6", "amx")
+    'intel-xeon-processor-family-6-amx'
     """
     return folder_of(processor(), _native.level())
 

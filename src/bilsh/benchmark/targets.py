@@ -23,7 +23,7 @@ ROW, ROW_LEAST = "of a plain write and fsync, median", "of a plain write and fsy
 ANSWER, UPLOAD = "ms of an answer, p95", "ms of an uploaded query, p95"
 SHOWN, SLIDER = "ms that the browser adds, p95", "ms of the slider, p95"
 
-SET_ON = "intel-xeon-processor-amx"
+SET_ON = "intel-xeon-processor-family-6-amx"
 """The one processor on which most goals were set, as `machine.folder_name` calls it."""
 
 AT_MOST = (MEMORY, ADD, OPEN, ROW, ROW_LEAST, ANSWER, UPLOAD, SHOWN, SLIDER)
