@@ -456,6 +456,10 @@ class TransformPlan:
         share: float,
         n_bytes: int,
         absolute: bool = False,
+        origin: Annotated[
+            NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ]
+        | None = None,
     ) -> None: ...
     def encode(
         self,

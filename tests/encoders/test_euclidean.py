@@ -129,6 +129,39 @@ def test_the_hard_bound_holds_in_ten_million_pairs(fitted, digits):
     assert pairs > 2_500_000
 
 
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_what_most_items_have_is_taken_off_before_anything_else(transform, digits, tmp_path):
+    """Centred images: what was 0 at their edges is another number in each column, and 0 again from the origin."""
+    X = digits - digits.mean(axis=0)
+    encoder = bilsh.EuclideanEncoder(20, transform=transform, centres=4, random_state=0).fit(X)
+    origin = encoder.coder_.transform.origin
+    mostly = (digits == 0).mean(axis=0).ravel() > 0.55  # what more than half of a sample have too
+    np.testing.assert_array_equal(origin[mostly], X.min(axis=0).ravel()[mostly])
+    codes = encoder.transform(X)
+    np.testing.assert_array_equal(np.concatenate([encoder.transform(x[None]) for x in X[:50]]), codes[:50])
+    flat, bounds = X.reshape(len(X), -1).astype(np.float64), encoder.coder_.errors(codes)
+    stands = encoder.inverse_transform(codes).reshape(len(X), -1)
+    assert (np.sqrt(np.square(flat - stands).sum(axis=1)) <= bounds).all()
+    found = bilsh.Index(codes, encoder).search(X[:200], k=1).ids[:, 0]
+    assert (found == np.arange(200)).mean() > 0.9
+    path = tmp_path / "centred.encoder"
+    encoder.save(path)
+    assert path.read_bytes()[8:12] == (2).to_bytes(
+        4, "little"
+    )  # older versions must not leave the origin out
+    np.testing.assert_array_equal(bilsh.load_encoder(path).transform(X[:9]), codes[:9])
+    assert encoder.truncated(10).coder_.transform.origin is origin
+
+
+def test_items_with_nothing_in_common_have_no_origin(digits, tmp_path):
+    """Zeros of images as they come are zeros already."""
+    for X in (digits, np.random.default_rng(0).normal(size=(200, 30))):
+        encoder = bilsh.EuclideanEncoder(20, random_state=0).fit(X)
+        assert encoder.coder_.transform.origin is None
+        encoder.save(tmp_path / "plain.encoder")
+        assert (tmp_path / "plain.encoder").read_bytes()[8:12] == (1).to_bytes(4, "little")
+
+
 def test_items_far_from_all_that_was_seen_have_no_bound(digits):
     encoder = bilsh.EuclideanEncoder(16, random_state=0).fit(digits)
     codes = encoder.transform(1e4 * digits[:3])

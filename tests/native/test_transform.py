@@ -1,5 +1,7 @@
 """Transform codes, step by step in NumPy: the same bits on every level and for every batch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,31 @@ def transform_of(rng, d, m, depths, stretches, *, n_centres=3, absolute=False):
         n_bytes=HEADER_BYTES + n_bits // 8,
         absolute=absolute,
     )
+
+
+def test_an_origin_is_taken_off_items_queries_and_centres(level):
+    rng = np.random.default_rng(3)
+    there = transform_of(rng, 40, 33, (1, 2, 3), (0.8, 1.25))
+    origin = rng.normal(size=40).astype(np.float32)
+    seen = replace(there, centres=there.centres - origin).plan(None, 1.0, None, None)
+    plan = replace(there, origin=origin).plan(None, 1.0, None, None)
+    X, Q = rng.normal(size=(2, 50, 40)).astype(np.float32)
+    X[:, ::2] = origin[::2]
+    codes = plan.encode(X)
+    np.testing.assert_array_equal(codes, seen.encode(X - origin))
+    np.testing.assert_array_equal(plan.encode(X[:1]), codes[:1])
+    for n in (1, 50):
+        for own, other in zip(
+            plan.top_k(Q[:n], [codes], 5), seen.top_k(Q[:n] - origin, [codes], 5), strict=True
+        ):
+            np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(39, np.float32), np.zeros((40, 1), np.float32), np.zeros(40)])
+def test_an_origin_of_another_shape_or_type_is_refused(wrong):
+    there = transform_of(np.random.default_rng(3), 40, 33, (1, 2, 3), ())
+    with pytest.raises((ValueError, TypeError)):
+        replace(there, origin=wrong).plan(None, 1.0, None, None)
 
 
 def in_eight_lanes(terms):

@@ -4,7 +4,7 @@ Layout (all integers little-endian)::
 
     offset  bytes  content
     0       8      magic "BILSHENC"
-    8       4      format version, 1
+    8       4      format version: 2 where a transform has an origin, which older versions do not know, else 1
     12      4      length J of the header
     16      J      header: JSON (UTF-8), with a table of arrays: name, dtype, shape, offset
     ...            arrays, C order, each at a multiple of 64 bytes from the start of the file
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bilsh.encoders.coder import Coder
 
 MAGIC = b"BILSHENC"
-VERSION = 1
+VERSIONS = (1, 2)
 ALIGNMENT = 64
 MAX_HEADER = 1 << 20
 DTYPES = ("<f4", "<f8", "<i4", "|i1")
@@ -100,7 +100,8 @@ def _chunks(coder: Coder) -> Iterator[bytes | memoryview]:
         end += array.nbytes
     text = _dump(header)
     text += b" " * (_aligned(16 + len(text)) - 16 - len(text))
-    yield MAGIC + VERSION.to_bytes(4, "little") + len(text).to_bytes(4, "little") + text
+    version = VERSIONS[PREFIX + "origin" in arrays]
+    yield MAGIC + version.to_bytes(4, "little") + len(text).to_bytes(4, "little") + text
     position = 0
     for entry, array in zip(table, arrays.values(), strict=True):
         yield bytes(entry["offset"] - position)
@@ -179,9 +180,10 @@ def _checked_header(data: bytes, source: str) -> tuple[dict[str, Any], memoryvie
             f"{source} is not an encoder file: it does not start with {MAGIC.decode()}."
         )
     version = int.from_bytes(data[8:12], "little")
-    if len(data) >= 12 and version != VERSION:
+    if len(data) >= 12 and version not in VERSIONS:
         raise CorruptEncoderError(
-            f"{source} has format version {version}; this version of bilsh reads {VERSION}. It is damaged, or was "
+            f"{source} has format version {version}; this version of bilsh reads {VERSIONS[0]} and "
+            f"{VERSIONS[1]}. It is damaged, or was "
             "written by a newer bilsh."
         )
     view = memoryview(data)

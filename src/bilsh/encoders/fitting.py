@@ -51,6 +51,10 @@ consist of, than on others; learned from more rows, they gain on both. So do man
 """
 SHARES = (0.5, 1.0, 0.0, -0.5, -1.0)
 """How much of a squared error is added to estimates; the first, unless another one is worth it."""
+ORIGIN_ROWS, ORIGIN_NUMBERS = 1_000, 2**22
+"""Bounds on the rows, and their numbers, that tell which values most items have."""
+WORTH_AN_ORIGIN = 0.25
+"""Share of an item's numbers that an origin must turn into zeros."""
 ERROR_RANGE = 16.0
 """Errors from a sixteenth of the median to sixteen times it are told apart."""
 SCALE_RANGE = 1e3
@@ -276,9 +280,9 @@ class Trial:
         chosen = best if found[best] >= found[0] + WORTH_IT else 0
         return cls(cells, seen, SHARES[chosen], found[chosen])
 
-    def map(self, shape: tuple[int, int] | None, n_bytes: int) -> TransformMap:
+    def map(self, shape: tuple[int, int] | None, n_bytes: int, origin: Values | None) -> TransformMap:
         """Return what encodes so."""
-        return assembled(self.cells, self.seen, shape, self.share, n_bytes)
+        return assembled(self.cells, self.seen, shape, self.share, n_bytes, origin)
 
     def allows(self, n_centres: int, sample: Sample, shape: tuple[int, int] | None) -> bool:
         """Whether rows, memory and time allow so many centres, if each takes as much as those of this trial."""
@@ -297,12 +301,13 @@ def fitted_transform(
     like the first, that was learned from nothing but the rows of ``sample.apart()``; the same where it would be.
     """
     n_bits = 8 * (n_bytes - HEADER_BYTES)
+    origin = common_values(sample.train)
     shape = chosen_shape(sample, transform, n_bits)
     judge = sample.apart()
     if not isinstance(centres, str):
         best = Trial.of(sample, shape, centres, n_bits, rng)
         apart = best if judge is sample or centres == 1 else Trial.of(judge, shape, centres, n_bits, rng)
-        return best.map(shape, n_bytes), apart.map(shape, n_bytes)
+        return best.map(shape, n_bytes, origin), apart.map(shape, n_bytes, origin)
     best = Trial.of(judge, shape, 1, n_bits, rng)
     # More of them are not even tried where the last step was not worth it.
     for number, gain in CENTRES:
@@ -318,11 +323,31 @@ def fitted_transform(
     apart = best
     if judge is not sample:
         best = Trial.of(sample, shape, len(best.cells), n_bits, rng)
-    return best.map(shape, n_bytes), apart.map(shape, n_bytes)
+    return best.map(shape, n_bytes, origin), apart.map(shape, n_bytes, origin)
+
+
+def common_values(X: Values) -> Values | None:
+    """Values (d,) that most rows have, 0 where there is none; None where they are few.
+
+    Numbers that were 0, the edges of images or words that a text has not, are another number in each column once data
+    are centred or scaled.
+    """
+    rows = X[:: -(-len(X) // max(1, min(ORIGIN_ROWS, ORIGIN_NUMBERS // X.shape[1])))]
+    middle = np.sort(rows, axis=0)[len(rows) // 2]  # what more than half of the rows have is the median
+    share = (rows == middle).mean(axis=0)
+    common = (share > 0.5) & (middle != 0)
+    if share[common].sum() < WORTH_AN_ORIGIN * X.shape[1]:
+        return None
+    return np.where(common, middle, np.float32(0))
 
 
 def assembled(
-    cells: list[Cell], seen: Errors, shape: tuple[int, int] | None, share: float, n_bytes: int
+    cells: list[Cell],
+    seen: Errors,
+    shape: tuple[int, int] | None,
+    share: float,
+    n_bytes: int,
+    origin: Values | None,
 ) -> TransformMap:
     """Put everything into the arrays that encode."""
     steps = [cell.steps for cell in cells]
@@ -360,6 +385,7 @@ def assembled(
         share=share,
         n_bytes=n_bytes,
         absolute=absolute,
+        origin=origin,
     )
 
 

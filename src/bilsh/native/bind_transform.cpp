@@ -25,7 +25,8 @@ bilsh::CodeSet codes_of(const bilsh::TransformPlan& plan, const Slabs& slabs, co
 void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, const Frames& frames,
                         In<float, 2> centres, In<int32_t, 2> coordinates, In<float, 1> steps, In<int32_t, 1> depths,
                         In<float, 1> scales, In<float, 1> errors, In<float, 1> stretches, double add_least,
-                        double add_step, double share, std::size_t n_bytes, bool absolute) {
+                        double add_step, double share, std::size_t n_bytes, bool absolute,
+                        const OptionalIn<float, 1>& origin) {
     bilsh::TransformParts parts{centres.shape(0),
                                 centres.shape(1),
                                 coordinates.shape(1),
@@ -39,6 +40,7 @@ void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, 
                                 scales.data(),
                                 errors.data(),
                                 {stretches.data(), stretches.data() + stretches.shape(0)},
+                                {},
                                 static_cast<float>(add_least),
                                 static_cast<float>(add_step),
                                 static_cast<float>(share),
@@ -48,6 +50,10 @@ void new_transform_plan(bilsh::TransformPlan* self, const bilsh::Plan& nearest, 
                 nearest.bits().size() == parts.n_centres,
             "frames, coordinates and nearest must have one entry per centre, " + text(parts.n_centres));
     require(nearest.dimension() == parts.d, "nearest must take the centres' " + text(parts.d) + " numbers");
+    if (origin) {
+        require(origin->shape(0) == parts.d, "origin must have the centres' " + text(parts.d) + " numbers");
+        parts.origin.assign(origin->data(), origin->data() + parts.d);
+    }
     std::size_t total = 0;
     for (std::size_t c = 0; c < parts.n_centres; ++c) {
         const bilsh::Plan* frame = nb::cast<const bilsh::Plan*>(frames[c]);
@@ -159,7 +165,8 @@ void bind_transform(nb::module_& m) {
              nb::arg("frames"), nb::arg("centres").noconvert(), nb::arg("coordinates").noconvert(),
              nb::arg("steps").noconvert(), nb::arg("depths").noconvert(), nb::arg("scales").noconvert(),
              nb::arg("errors").noconvert(), nb::arg("stretches").noconvert(), nb::arg("add_least"), nb::arg("add_step"),
-             nb::arg("share"), nb::arg("n_bytes"), nb::arg("absolute") = false)
+             nb::arg("share"), nb::arg("n_bytes"), nb::arg("absolute") = false,
+             nb::arg("origin").noconvert() = nb::none())
         .def("encode", &encode, nb::arg("X").noconvert(), nb::arg("n_jobs") = 1, "Codes (n, n_bytes).")
         .def("top_k", &top_k, nb::arg("Q").noconvert(), nb::arg("slabs").noconvert(), nb::arg("k"),
              nb::arg("ids").noconvert() = nb::none(), nb::arg("alive").noconvert() = nb::none(), nb::arg("n_jobs") = 1,

@@ -33,6 +33,7 @@ TransformPlan::TransformPlan(const TransformParts& parts)
       scales_(parts.scales, parts.scales + scale_levels),
       stretches_(parts.stretches),
       errors_(parts.errors, parts.errors + error_levels - 1),
+      origin_(parts.origin),
       bit_(parts.n_centres * parts.bits),
       byte_(parts.n_centres * parts.bits),
       mask_(parts.n_centres * parts.bits),
@@ -130,8 +131,18 @@ void TransformPlan::quantize(const float* x, const float* values, std::size_t ce
                  mask_.data() + centre * whole_bits_, bytes_ - header_bytes, code + header_bytes);
 }
 
+const float* TransformPlan::from_origin(const float* x, std::size_t n, std::vector<float>& room) const {
+    if (origin_.empty()) return x;
+    room.resize(n * d_);
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < d_; ++j) room[i * d_ + j] = x[i * d_ + j] - origin_[j];
+    return room.data();
+}
+
 // One item needs no sorting by centres.
-void TransformPlan::encode_item(const float* x, std::uint8_t* code, std::atomic<bool>* nonfinite, int n_jobs) const {
+void TransformPlan::encode_item(const float* item, std::uint8_t* code, std::atomic<bool>* nonfinite, int n_jobs) const {
+    thread_local std::vector<float> room;
+    const float* x = from_origin(item, 1, room);
     const auto run = [&](const Plan& plan) {
         Output output;
         output.values = workspace().coordinates.floats(plan.bits().size());
@@ -147,8 +158,10 @@ void TransformPlan::encode_item(const float* x, std::uint8_t* code, std::atomic<
     quantize(x, run(*frames_[centre]), centre, code);
 }
 
-void TransformPlan::encode_block(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
+void TransformPlan::encode_block(const float* rows, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
                                  int n_jobs) const {
+    std::vector<float> room;
+    const float* x = from_origin(rows, n, room);
     const std::size_t n_centres = frames_.size();
     std::vector<std::uint32_t> order(n), end(n_centres + 1, 0);
     if (n_centres == 1) {
@@ -232,12 +245,13 @@ void TransformPlan::weigh(const float* q, std::size_t c, const std::vector<std::
                           std::atomic<bool>* nonfinite, int n_jobs) const {
     const std::size_t n = queries.size(), m = frames_[c]->bits().size(), n_bits = bits();
     const float* items = q;
-    std::vector<float> gathered, values(n * m);
+    std::vector<float> gathered, room, values(n * m);
     if (n < made.n) {
         gathered.resize(n * d_);
         for (std::size_t i = 0; i < n; ++i) std::copy_n(q + queries[i] * d_, d_, gathered.data() + i * d_);
         items = gathered.data();
     }
+    items = from_origin(items, n, room);
     Output output;
     output.values = values.data();
     output.nonfinite = nonfinite;

@@ -45,6 +45,7 @@ struct TransformParts {
     const float* scales;              // (scale_levels,), ascending from 0
     const float* errors;              // (error_levels - 1,), ascending
     std::vector<float> stretches;     // of items, tried beside none
+    std::vector<float> origin;        // where items and queries are counted from, centres too; empty for 0
     float add_least, add_step, share;
     bool absolute;  // the added number is that of the item, else of an item of scale 1
 };
@@ -108,17 +109,20 @@ private:
         std::int32_t coordinate;
         std::int32_t shift;
     };
-    void encode_item(const float* x, std::uint8_t* code, std::atomic<bool>* nonfinite, int n_jobs) const;
-    void encode_block(const float* x, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
+    void encode_item(const float* item, std::uint8_t* code, std::atomic<bool>* nonfinite, int n_jobs) const;
+    void encode_block(const float* rows, std::size_t n, std::uint8_t* codes, std::atomic<bool>* nonfinite,
                       int n_jobs) const;
     void quantize(const float* x, const float* values, std::size_t centre, std::uint8_t* code) const;
     std::size_t nearest_scale(double wanted) const;
+    // Rows less the origin, in `room`, or where they are.
+    const float* from_origin(const float* x, std::size_t n, std::vector<float>& room) const;
     std::size_t queries_per_batch() const;
 
     std::size_t d_, whole_bits_, bytes_;
     const Plan* nearest_;
     std::vector<const Plan*> frames_;
     std::vector<float> centres_, steps_, halves_, scales_, stretches_, errors_;
+    std::vector<float> origin_;       // empty where it is 0
     std::vector<double> norms_;       // of the centres
     std::vector<std::size_t> first_;  // coordinate of each centre among all
     std::vector<std::int32_t> depths_;

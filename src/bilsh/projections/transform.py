@@ -57,6 +57,9 @@ class TransformMap(LinearMap):
         Bytes of a code that are kept; fewer than all for prefixes.
     absolute : bool
         Whether the added number is scale^2 times that: of the item as it is, not of an item of scale 1.
+    origin : float32 array (d,) or None
+        What is taken off items, queries and centres before anything else: numbers that many items have, which leaves
+        zeros, and what a single item has as zeros costs nothing.
     """
 
     kind: ClassVar[str] = "transform"
@@ -78,6 +81,7 @@ class TransformMap(LinearMap):
     share: float
     n_bytes: int
     absolute: bool = False
+    origin: Values | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -118,9 +122,14 @@ class TransformMap(LinearMap):
         for c, span in enumerate(self.spans()):
             zero = np.zeros(span.stop - span.start, dtype=np.float32)
             # The same chains project centre and item, so that the centre itself lands exactly on 0.
-            offset = -self._frame(c, span, zero).project(self.centres[c : c + 1])[0]
+            offset = -self._frame(c, span, zero).project(self._seen[c : c + 1])[0]
             plans.append(self._frame(c, span, offset))
         return tuple(plans)
+
+    @property
+    def _seen(self) -> Values:
+        """Centres (c, d) from the origin."""
+        return self.centres if self.origin is None else self.centres - self.origin
 
     def directions(self, c: int, axes: Values) -> Values:
         """Coordinates (p, m) of axes (p, d) themselves in the frame of a centre."""
@@ -144,7 +153,7 @@ class TransformMap(LinearMap):
         self, outputs: Integers, scale: float, offsets: Values, tau: Values | None
     ) -> _native.TransformPlan:
         """Compile centres, frames and quantisers; there are no outputs to choose from."""
-        centres = self.centres
+        centres = self._seen
         half = -0.5 * np.square(centres, dtype=np.float64).sum(axis=1)
         every = np.arange(len(centres), dtype=np.int32)
         return _native.TransformPlan(
@@ -162,6 +171,7 @@ class TransformMap(LinearMap):
             self.share,
             self.n_bytes,
             self.absolute,
+            self.origin,
         )
 
     def take(self, n_outputs: int) -> Self:
@@ -183,6 +193,7 @@ class TransformMap(LinearMap):
             "scales",
             "errors",
             "stretches",
+            "origin",
         )
         found = {name: getattr(self, name) for name in names}
         return {name: array for name, array in found.items() if array is not None}
@@ -201,7 +212,9 @@ class TransformMap(LinearMap):
     @classmethod
     def restore(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         """Rebuild the map; the compiled core checks that its parts fit together."""
-        given: dict[str, Any] = {name: arrays.get(name) for name in ("left", "right", "pairs", "basis")}
+        given: dict[str, Any] = {
+            name: arrays.get(name) for name in ("left", "right", "pairs", "basis", "origin")
+        }
         needed: dict[str, Any] = {
             name: arrays[name]
             for name in ("centres", "counts", "coordinates", "steps", "depths", "scales", "errors")
