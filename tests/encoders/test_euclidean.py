@@ -15,6 +15,7 @@ import bilsh
 from bilsh.encoders import fitting, hit_angles
 from bilsh.encoders.learning import DISTORTIONS, ITSELF, STEPS, allocate, counts_of
 from bilsh.evaluation import exact_neighbors, recall_of_ids
+from bilsh.theory.error_angles import WIDENING
 
 TRANSFORMS = ("klt", "pca")
 
@@ -202,6 +203,8 @@ def test_files_bring_back_the_same_encoder(fitted, digits, tmp_path):
     assert back.get_params() == fitted.get_params()
     assert back.fingerprint == fitted.fingerprint
     assert back.to_bytes() == fitted.to_bytes()
+    assert back.coder_.angles.widening == fitted.coder_.angles.widening
+    assert (fitted.n_centres_ == 1) == (back.coder_.angles.widening == WIDENING)
     np.testing.assert_array_equal(back.transform(digits[:99]), fitted.transform(digits[:99]))
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.transform(digits[:9]), fitted.transform(digits[:9]))

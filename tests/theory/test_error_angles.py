@@ -1,6 +1,7 @@
 """Angles between errors and queries: what a table says beyond what was sampled."""
 
 import numpy as np
+import pytest
 
 from bilsh.theory.error_angles import AngleTable, cosine_at, distance_at
 
@@ -108,5 +109,9 @@ def test_a_table_that_holds_another_tells_the_wider_intervals_of_both():
             assert (found <= theirs + 0.03).all() if probability < 0.5 else (found >= theirs - 0.03).all()
     np.testing.assert_allclose(both.cosine(one.ratios, 0.5), one.cosine(one.ratios, 0.5), rtol=1e-12)
     assert both.n_items == 4_000
-    again = AngleTable.from_array(both.to_array(), 4_000, both.ranks)
+    # It is wide already, and goes on more slowly among more items.
+    assert one.tail(0.025, 64_000) == pytest.approx(0.025 / 2)
+    assert both.tail(0.025, 64_000) == pytest.approx(0.025 / 2**0.5)
+    again = AngleTable.from_array(both.to_array(), 4_000, both.ranks, both.widening)
     np.testing.assert_array_equal(again.quantiles, both.quantiles)
+    assert again.tail(0.025, 64_000) == both.tail(0.025, 64_000)

@@ -15,7 +15,7 @@ from bilsh.encoders.coder import CODERS, NOT_HAMMING, Coder
 from bilsh.encoders.neighbourhood import distances
 from bilsh.errors import InvalidInputError, InvalidTypeError
 from bilsh.projections.transform import HEADER_BYTES, TransformMap
-from bilsh.theory.error_angles import AngleTable
+from bilsh.theory.error_angles import WIDENING, AngleTable
 from bilsh.types import Floats, Values
 from bilsh.validation import check_integer
 
@@ -198,7 +198,9 @@ class EuclideanCoder(Coder):
         """Return what a sample told."""
         if self.angles is None:
             return {"unit_norm_": self.unit_norm}, {}
-        told = {"unit_norm_": self.unit_norm, "angle_items_": self.angles.n_items}
+        told: dict[str, Any] = {"unit_norm_": self.unit_norm, "angle_items_": self.angles.n_items}
+        if self.angles.widening != WIDENING:  # files of before have no such number
+            told["angle_widening_"] = self.angles.widening
         ranks = {} if self.angles.ranks is None else {"angle_ranks_": self.angles.ranks}
         return told, {"angles_": self.angles.to_array(), **ranks}
 
@@ -210,7 +212,10 @@ class EuclideanCoder(Coder):
         angles = None
         if "angles_" in arrays:
             angles = AngleTable.from_array(
-                arrays["angles_"], int(fitted.get("angle_items_", 0)), arrays.get("angle_ranks_")
+                arrays["angles_"],
+                int(fitted.get("angle_items_", 0)),
+                arrays.get("angle_ranks_"),
+                float(fitted.get("angle_widening_", WIDENING)),
             )
         return cls(**common, angles=angles, unit_norm=bool(fitted["unit_norm_"]))
 
