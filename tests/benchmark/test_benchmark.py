@@ -250,6 +250,23 @@ def test_cells_are_drawn_in_the_colours_of_all_pictures():
     assert {colour for colour, _ in plots.CELLS_STYLE.values()} <= known
 
 
+def test_cells_are_drawn_of_the_codes_with_most_numbers_of_items():
+    def timing(case, seconds=1.0):
+        return Timing("cells", case, 1, "cells", 1, seconds, seconds, 1, 0.0, 1.0, "")
+
+    longer = [timing(f"shifted {n}, 1024 bits, recall 0.95") for n in (100_000, 1_000_000)]
+    others = [timing("shifted 100000, 1024 bits, recall 0.99"), timing("MNIST 68000, 1024 bits, recall 0.95")]
+    absent = [timing("shifted 10000000", None)]
+    assert sorted(plots.growing([*others, *absent, *longer])) == [100_000, 1_000_000]
+    short = [timing(f"shifted {n}, 512 bits, recall 0.95") for n in (10**5, 10**6, 10**7)]
+    assert plots.growing([*longer, *short, *others]) == {
+        10**5: short[:1],
+        10**6: short[1:2],
+        10**7: short[2:],
+    }
+    assert plots.growing(others) == {}
+
+
 def test_the_program_writes_lines_tables_results_and_plots(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(program.memory, "growth", lambda name, case: 1.5)  # children are slow to start

@@ -54,28 +54,35 @@ def draw(timings: Sequence[Timing], path: Path) -> bool:
     return True
 
 
+def growing(timings: Sequence[Timing]) -> dict[int, list[Timing]]:
+    """Timings by number of items: of shifted images at recall .95, by the codes that have most such numbers."""
+    sizes: dict[str, dict[int, list[Timing]]] = {}
+    for t in timings:
+        if t.section == "cells" and t.seconds is not None and t.case.startswith("shifted"):
+            kind, bits, recall = t.case.split(", ")
+            if recall == "recall 0.95":
+                sizes.setdefault(bits, {}).setdefault(int(kind.split()[1]), []).append(t)
+    return max(sizes.values(), key=len, default={})
+
+
 def draw_cells(timings: Sequence[Timing], path: Path) -> bool:
     """Draw time per query against the number of items, alone and in batches; say whether it was possible."""
-    own = [
-        t
-        for t in timings
-        if t.section == "cells"
-        and t.seconds is not None
-        and t.case.startswith("shifted")
-        and "0.95" in t.case
-    ]
-    if not own or find_spec("matplotlib") is None:
+    by_n = growing(timings)
+    if not by_n or find_spec("matplotlib") is None:
         return False
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     for items, axes in zip(
-        sorted({t.items for t in own}), figure.subplots(1, 2, sharey=True).flat, strict=False
+        sorted({t.items for some in by_n.values() for t in some}),
+        figure.subplots(1, 2, sharey=True).flat,
+        strict=False,
     ):
         for contestant, (colour, line) in CELLS_STYLE.items():
             points = [
-                (int(t.case.split()[1].strip(",")), 1e3 * (t.seconds or 0) / items)
-                for t in own
+                (n, 1e3 * (t.seconds or 0) / items)
+                for n, some in sorted(by_n.items())
+                for t in some
                 if t.contestant == contestant and t.items == items
             ]
             if points:
