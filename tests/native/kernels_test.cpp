@@ -340,23 +340,25 @@ void learned(int n_jobs) {
     const bilsh::DensePlan nearest(centres.data(), d, every.data(), 2, zeros.data(), nullptr);
     const bilsh::DensePlan first(weights.data(), d, every.data(), m, zeros.data(), nullptr);
     const bilsh::DensePlan second(weights.data() + m * d, d, every.data(), m, zeros.data(), nullptr);
-    const bilsh::TransformPlan plan({2,
-                                     d,
-                                     n_bits,
-                                     100,
-                                     &nearest,
-                                     {&first, &second},
-                                     centres.data(),
-                                     coordinates.data(),
-                                     steps.data(),
-                                     depths.data(),
-                                     scales.data(),
-                                     errors.data(),
-                                     {0.875f, 1.125f},
-                                     0.125f,
-                                     0.0625f,
-                                     0.5f,
-                                     false});
+    bilsh::TransformParts parts{2,
+                                d,
+                                n_bits,
+                                100,
+                                &nearest,
+                                {&first, &second},
+                                centres.data(),
+                                coordinates.data(),
+                                steps.data(),
+                                depths.data(),
+                                scales.data(),
+                                errors.data(),
+                                {0.875f, 1.125f},
+                                {},
+                                0.125f,
+                                0.0625f,
+                                0.5f,
+                                false};
+    const bilsh::TransformPlan plan(parts);
     const Floats x = numbers.floats(n * d);
     Bytes together(n * plan.bytes()), alone(n * plan.bytes());
     std::atomic<bool> nonfinite{false};
@@ -365,6 +367,17 @@ void learned(int n_jobs) {
         plan.encode(x.data() + i * d, 1, alone.data() + i * plan.bytes(), &nonfinite, n_jobs);
     check(together == alone && !nonfinite, "learned codes, one by one");
     golden(together, 0xb093a92c1f2d6ff8, "learned codes");
+    parts.origin.assign(d, 0.375f);
+    const bilsh::TransformPlan moved(parts);
+    Floats seen = x;
+    for (float& value : seen) value -= 0.375f;
+    for (const std::size_t items : {std::size_t{1}, n}) {
+        plan.encode(seen.data(), items, together.data(), &nonfinite, n_jobs);
+        moved.encode(x.data(), items, alone.data(), &nonfinite, n_jobs);
+        check(std::equal(together.begin(), together.begin() + static_cast<std::ptrdiff_t>(items * plan.bytes()),
+                         alone.begin()),
+              "learned codes from an origin");
+    }
 }
 
 // ---- threads
