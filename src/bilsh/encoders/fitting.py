@@ -51,7 +51,7 @@ consist of, than on others; learned from more rows, they gain on both. So do man
 """
 SHARES = (0.5, 1.0, 0.0, -0.5, -1.0)
 """How much of a squared error is added to estimates; the first, unless another one is worth it."""
-ORIGIN_ROWS, ORIGIN_NUMBERS = 1_000, 2**22
+FEWEST_ORIGIN_ROWS, ORIGIN_ROWS, ORIGIN_NUMBERS = 20, 1_000, 2**22
 """Bounds on the rows, and their numbers, that tell which values most items have."""
 WORTH_AN_ORIGIN = 0.25
 """Share of an item's numbers that an origin must turn into zeros."""
@@ -333,6 +333,8 @@ def common_values(X: Values) -> Values | None:
     are centred or scaled.
     """
     rows = X[:: -(-len(X) // max(1, min(ORIGIN_ROWS, ORIGIN_NUMBERS // X.shape[1])))]
+    if len(rows) < FEWEST_ORIGIN_ROWS:
+        return None
     middle = np.sort(rows, axis=0)[len(rows) // 2]  # what more than half of the rows have is the median
     share = (rows == middle).mean(axis=0)
     common = (share > 0.5) & (middle != 0)
