@@ -16,6 +16,7 @@ from bilsh.encoders.learning import (
     allocate,
     best_quantized,
     centres_of,
+    common_values,
     coordinates_of,
     counts_of,
     deviations_of,
@@ -51,10 +52,6 @@ consist of, than on others; learned from more rows, they gain on both. So do man
 """
 SHARES = (0.5, 1.0, 0.0, -0.5, -1.0)
 """How much of a squared error is added to estimates; the first, unless another one is worth it."""
-FEWEST_ORIGIN_ROWS, ORIGIN_ROWS, ORIGIN_NUMBERS = 20, 1_000, 2**22
-"""Bounds on the rows, and their numbers, that tell which values most items have."""
-WORTH_AN_ORIGIN = 0.25
-"""Share of an item's numbers that an origin must turn into zeros."""
 ERROR_RANGE = 16.0
 """Errors from a sixteenth of the median to sixteen times it are told apart."""
 SCALE_RANGE = 1e3
@@ -324,23 +321,6 @@ def fitted_transform(
     if judge is not sample:
         best = Trial.of(sample, shape, len(best.cells), n_bits, rng)
     return best.map(shape, n_bytes, origin), apart.map(shape, n_bytes, origin)
-
-
-def common_values(X: Values) -> Values | None:
-    """Values (d,) that most rows have, 0 where there is none; None where they are few.
-
-    Numbers that were 0, the edges of images or words that a text has not, are another number in each column once data
-    are centred or scaled.
-    """
-    rows = X[:: -(-len(X) // max(1, min(ORIGIN_ROWS, ORIGIN_NUMBERS // X.shape[1])))]
-    if len(rows) < FEWEST_ORIGIN_ROWS:
-        return None
-    middle = np.sort(rows, axis=0)[len(rows) // 2]  # what more than half of the rows have is the median
-    share = (rows == middle).mean(axis=0)
-    common = (share > 0.5) & (middle != 0)
-    if share[common].sum() < WORTH_AN_ORIGIN * X.shape[1]:
-        return None
-    return np.where(common, middle, np.float32(0))
 
 
 def assembled(

@@ -45,6 +45,11 @@ PRIOR_ROWS = 100
 
 KMEANS_ROUNDS = 12
 
+FEWEST_ORIGIN_ROWS, ORIGIN_ROWS, ORIGIN_NUMBERS = 20, 1_000, 2**22
+"""Bounds on the rows, and their numbers, that tell which values most items have."""
+WORTH_AN_ORIGIN = 0.25
+"""Share of an item's numbers that an origin must turn into zeros."""
+
 ITSELF = 0.5
 """What an error counts for wherever it lies, beside how much neighbours differ there, in means of the latter."""
 
@@ -92,6 +97,23 @@ class Allocation:
     depths: NDArray[np.int32]
     order: NDArray[np.int32]
     distortion: float
+
+
+def common_values(X: Values) -> Values | None:
+    """Values (d,) that most rows have, 0 where there is none; None where they are few.
+
+    Numbers that were 0, the edges of images or words that a text has not, are another number in each column once data
+    are centred or scaled.
+    """
+    rows = X[:: -(-len(X) // max(1, min(ORIGIN_ROWS, ORIGIN_NUMBERS // X.shape[1])))]
+    if len(rows) < FEWEST_ORIGIN_ROWS:
+        return None
+    middle = np.sort(rows, axis=0)[len(rows) // 2]  # what more than half of the rows have is the median
+    share = (rows == middle).mean(axis=0)
+    common = (share > 0.5) & (middle != 0)
+    if share[common].sum() < WORTH_AN_ORIGIN * X.shape[1]:
+        return None
+    return np.where(common, middle, np.float32(0))
 
 
 def centres_of(X: Values, n_centres: int, rng: np.random.Generator) -> Values:
