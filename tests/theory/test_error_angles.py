@@ -115,3 +115,6 @@ def test_a_table_that_holds_another_tells_the_wider_intervals_of_both():
     again = AngleTable.from_array(both.to_array(), 4_000, both.ranks, both.widening)
     np.testing.assert_array_equal(again.quantiles, both.quantiles)
     assert again.tail(0.025, 64_000) == both.tail(0.025, 64_000)
+    for wrong in (-0.1, 1.1, np.nan):
+        with pytest.raises(ValueError, match="table of angles"):
+            AngleTable.from_array(both.to_array(), 4_000, both.ranks, wrong)

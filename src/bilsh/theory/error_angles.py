@@ -149,8 +149,8 @@ class AngleTable:
         """Inverse of :meth:`to_array`; ValueError where it cannot be one."""
         wide = array.ndim == 2 and array.shape[1] == len(LEVELS) + 1
         groups = ranks is None or ranks.shape == (len(RANKS) + 1, len(LEVELS))
-        finite = all(np.isfinite(a).all() for a in (array, ranks, widening) if a is not None)
-        if not wide or not groups or not finite:
+        finite = all(np.isfinite(a).all() for a in (array, ranks) if a is not None)
+        if not wide or not groups or not finite or not 0 <= widening <= 1:
             raise ValueError("the table of angles has another shape, or holds what is no number")
         kept = None if ranks is None else ranks.astype(np.float64)
         return cls(array[:, 0].astype(np.float64), array[:, 1:].astype(np.float64), n_items, kept, widening)
