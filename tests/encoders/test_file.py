@@ -178,6 +178,7 @@ FORMATS = Path(__file__).parents[1] / "formats"
         "v1/kernel-circulant",
         "v3/euclidean-klt",
         "v3/euclidean-pca",
+        "encoder-v2/euclidean-origin",
     ],
 )
 def test_golden_codes_of_old_files(name):
